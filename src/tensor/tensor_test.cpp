@@ -1,0 +1,57 @@
+#include "tensor/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tensor/memory.h"
+
+namespace plumb {
+namespace {
+
+TEST(Tensor, ReshapeSharesStorageAndGradient) {
+  Tensor a = Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+  a.set_requires_grad();
+  Tensor b = a.reshape({3, 2});
+  EXPECT_EQ(a.raw(), b.raw());
+  EXPECT_EQ(a.gradient(), b.gradient());
+  EXPECT_FALSE(a.grad().defined());
+}
+
+TEST(Tensor, RowsView) {
+  Tensor a = Tensor::of<float>({3, 2}, {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(a.rows_view(1, 2).f32()[0], 3.0f);
+  EXPECT_EQ(Tensor::empty({0, 4}).rows(), 0);
+}
+
+TEST(Tensor, MemoryIsReused) {
+  const void* first = Tensor::empty({1000, 1000}).raw();
+  const void* second = Tensor::empty({1000, 1000}).raw();
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % kMemoryAlignment, 0u);
+}
+
+TEST(DType, F16RoundTripsEveryValue) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const Float16 h{static_cast<uint16_t>(bits)};
+    const float f = to_float(h);
+    if (std::isnan(f)) {
+      EXPECT_TRUE(std::isnan(to_float(to_f16(f))));
+    } else {
+      EXPECT_EQ(to_f16(f).bits, h.bits) << bits;
+    }
+  }
+  EXPECT_EQ(to_float(to_f16(65519.0f)), 65504.0f);
+  EXPECT_TRUE(std::isinf(to_float(to_f16(65520.0f))));
+  EXPECT_EQ(to_float(to_f16(0x1.0p-25f)), 0.0f);  // a tie goes to even
+}
+
+TEST(DType, BF16RoundsToNearestEven) {
+  EXPECT_EQ(to_float(to_bf16(257.0f)), 256.0f);
+  EXPECT_EQ(to_float(to_bf16(259.0f)), 260.0f);
+  EXPECT_TRUE(std::isnan(to_float(to_bf16(std::numeric_limits<float>::quiet_NaN()))));
+}
+
+}  // namespace
+}  // namespace plumb
