@@ -1,0 +1,65 @@
+// Matrix products. gemm.cpp is the only file that knows oneDNN, and the only one that asks how a weight is
+// stored.
+//
+// Rounding: compute == f32 multiplies in f32. compute == bf16 rounds f32 operands to bf16 first. An operand
+// stored in bf16 makes the product a bf16 product (the other operand is rounded too); one stored in f16 is
+// widened to f32 exactly. Sums are always f32; their order is the library's, fixed for given shapes, machine
+// and thread count. Threads: every product uses all OpenMP threads, or one when called inside a parallel
+// region. Callable from any thread. Scratch memory comes from the tensor pool and goes back before the call
+// returns.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace plumb {
+
+// A row-major matrix in memory: rows are `ld` elements apart. `transposed`: memory holds the transpose of the
+// operand.
+struct MatrixOperand {
+  const void* data = nullptr;
+  DType dtype = DType::f32;  // f32, bf16 or f16
+  int64_t ld = 0;            // at least the width of what memory holds
+  bool transposed = false;
+};
+
+// C (m, n) = A (m, k) · B (k, n) [+ bias (n)] [+ C]. A, B and C may not overlap.
+// A linear map y = x Wᵀ with W stored (out, in) has b = {W, dtype, in, transposed = true}.
+struct Gemm {
+  int64_t m = 0, n = 0, k = 0;  // any may be 0; k == 0 leaves bias and C alone, or zeros
+  MatrixOperand a, b;
+  float* c = nullptr;
+  int64_t ldc = 0;
+  const float* bias = nullptr;
+  bool add = false;            // C += A · B [+ bias]; otherwise C is written without being read
+  DType compute = DType::f32;  // f32 or bf16
+};
+
+void gemm(const Gemm& g);
+
+// C (m, n) = alpha · A (m, k) · B (k, n) + beta · C on f32 tiles, by the calling thread alone: for use inside
+// a parallel region. beta == 0 does not read C.
+struct GemmTile {
+  int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  int64_t lda = 0;
+  bool a_transposed = false;
+  const float* b = nullptr;
+  int64_t ldb = 0;
+  bool b_transposed = false;
+  float* c = nullptr;
+  int64_t ldc = 0;
+  float alpha = 1.0f, beta = 0.0f;
+};
+
+void gemm_serial(const GemmTile& g);
+
+// The best rate (GF/s, 2 m n k flops a product) that oneDNN reaches now on large products with every layout
+// left to it: the roof that benchmarks compare with. Takes about a second. compute: f32 or bf16.
+double gemm_peak(DType compute);
+
+// Threads that a product uses outside a parallel region.
+int gemm_threads();
+
+}  // namespace plumb
