@@ -1,0 +1,13 @@
+// The non-linearities of a feed-forward layer. With a gate: gelu is GEGLU, silu is SwiGLU, relu is ReGLU.
+#pragma once
+
+namespace plumb {
+
+enum class Activation {
+  relu,
+  gelu,       // x * Phi(x), with erf
+  gelu_tanh,  // its tanh approximation (GPT-2, T5 v1.1, Gemma)
+  silu,       // x * sigmoid(x)
+};
+
+}  // namespace plumb
