@@ -1,0 +1,94 @@
+// Text to token ids and back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plumb {
+
+// What a special token is for. A token may have several roles: in GPT-2's manner "<|endoftext|>" is bos and
+// eos.
+enum class TokenRole { bos, eos, pad, unk, mask };
+
+struct TokenizerTraining {
+  int vocab_size = 4096;  // upper bound, specials and the 256 bytes included; small texts give fewer
+  int64_t min_count = 2;  // a pair that is seen less often is not merged
+  std::function<void(std::string_view phase, uint64_t done, uint64_t total)> progress;  // may be empty
+};
+
+// Takes a tokenizer's ids one by one and gives out text as soon as it is certain; never half a character.
+class StreamDecoder {
+ public:
+  ~StreamDecoder();
+  StreamDecoder(StreamDecoder&&) noexcept;
+  StreamDecoder& operator=(StreamDecoder&&) noexcept;
+
+  std::string add(int32_t id);  // what can be shown now; may be empty
+  std::string finish();         // the rest; all that came out equals Tokenizer::decode of all ids
+
+ private:
+  friend class Tokenizer;
+  struct State;
+  explicit StreamDecoder(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Cheap to copy: copies share the vocabulary. Every method is const and safe from several threads at once.
+//
+// encode() wants valid UTF-8 (Error(input) with the byte offset otherwise). Special tokens written out in the
+// text are ordinary text unless `parse_special`. decode() is always valid UTF-8: bytes that form no character
+// become U+FFFD. Byte-level vocabularies are lossless: decode(encode(text)) == text.
+class Tokenizer {
+ public:
+  // Ids 0 to 255 are the bytes; then <|endoftext|> (bos and eos) 256, <|pad|> 257, <|mask|> 258.
+  static Tokenizer bytes();
+
+  // One token a character of `symbols` (printable ASCII, each once), behind <|pad|> 0, <|startoftext|> (bos)
+  // 1 and
+  // <|endoftext|> (eos) 2. Any other character in a text is Error(input).
+  static Tokenizer characters(std::string_view symbols);
+
+  // Byte-level BPE (GPT-2's pattern) from UTF-8 files, or folders of them. Ids: <|endoftext|> (bos and eos)
+  // 0, <|pad|> 1,
+  // <|mask|> 2, then the 256 bytes, then the merges. Reads in pieces; memory grows with the number of
+  // different words only. Equal files give equal tokenizers, whatever the number of threads.
+  static Tokenizer train_bpe(const std::vector<std::string>& paths, const TokenizerTraining& options = {});
+
+  // A tokenizer.json, or a folder that holds one. Roles come from tokenizer_config.json or
+  // special_tokens_map.json beside it, else from the usual names. What this build cannot follow exactly is
+  // Error(unsupported) that names it.
+  static Tokenizer load(const std::string& path);
+
+  // To a path ending in ".json": that file. Otherwise a folder, made if need be: tokenizer.json and
+  // tokenizer_config.json (the roles), as the Hugging Face libraries read them. Written beside and renamed.
+  void save(const std::string& path) const;
+
+  std::vector<int32_t> encode(std::string_view text, bool parse_special = false) const;
+
+  // Special tokens are left out unless `keep_special`. An id outside the vocabulary is Error(input).
+  std::string decode(std::span<const int32_t> ids, bool keep_special = false) const;
+  StreamDecoder stream_decoder(bool keep_special = false) const;
+
+  int vocab_size() const;               // highest id + 1
+  std::string token(int32_t id) const;  // as the file spells it, e.g. "Ġthe"; "" for an id that no token has
+  std::optional<int32_t> id(std::string_view token) const;
+  std::optional<int32_t> special(TokenRole role) const;
+  bool is_special(int32_t id) const;
+
+  uint64_t fingerprint() const;  // equal for tokenizers that give equal ids
+  std::string describe() const;  // "byte-level BPE, 4096 tokens"
+
+  struct Impl;  // internal
+  explicit Tokenizer(std::shared_ptr<const Impl> impl);
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace plumb
