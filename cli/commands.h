@@ -1,0 +1,7 @@
+// The subcommands, one file each: cli/<name>.cpp defines add_<name>, which adds the subcommand with its flags
+// and a callback that does the work through the public headers. A callback ends by returning, or throws
+// plumb::Error. A new command: its file, its line here, and its name in the list in main.cpp (the order of
+// --help).
+#pragma once
+
+#include <CLI/CLI.hpp>
