@@ -1,0 +1,17 @@
+// The machine that a measurement ran on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace plumb {
+
+struct Machine {
+  std::string processor;  // "AMD EPYC 9B14"
+  int cores = 0;          // logical, available to this process
+  int64_t memory = 0;     // bytes
+};
+Machine machine();
+std::string describe(const Machine& machine);  // "AMD EPYC 9B14, 2 of 2 threads, 24.9 GB"
+
+}  // namespace plumb
