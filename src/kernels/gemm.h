@@ -27,7 +27,7 @@ struct MatrixOperand {
 // C (m, n) = A (m, k) · B (k, n) [+ bias (n)] [+ C]. A, B and C may not overlap.
 // A linear map y = x Wᵀ with W stored (out, in) has b = {W, dtype, in, transposed = true}.
 struct Gemm {
-  int64_t m = 0, n = 0, k = 0;  // any may be 0; k == 0 leaves bias and C alone, or zeros
+  int64_t m = 0, n = 0, k = 0;  // any may be 0; k == 0 is a sum of nothing: [bias] [+ C]
   MatrixOperand a, b;
   float* c = nullptr;
   int64_t ldc = 0;
@@ -58,6 +58,13 @@ void gemm_serial(const GemmTile& g);
 // The best rate (GF/s, 2 m n k flops a product) that oneDNN reaches now on large products with every layout
 // left to it: the roof that benchmarks compare with. Takes about a second. compute: f32 or bf16.
 double gemm_peak(DType compute);
+
+namespace detail {
+// For tests: a bf16 product (no f16) by oneDNN's bf16 primitive, which gemm() uses only on processors where
+// it pays.
+bool bf16_primitive_exists();
+void gemm_bf16_primitive(const Gemm& g);
+}  // namespace detail
 
 // Threads that a product uses outside a parallel region.
 int gemm_threads();

@@ -1,0 +1,54 @@
+// Vector helpers that the kernels share, compiled once for each instruction set: include after
+// hwy/foreach_target.h and hwy/highway.h, inside no namespace.
+#if defined(PLUMB_KERNELS_SIMD_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLUMB_KERNELS_SIMD_H
+#undef PLUMB_KERNELS_SIMD_H
+#else
+#define PLUMB_KERNELS_SIMD_H
+#endif
+
+#include <hwy/highway.h>
+
+#include "tensor/dtype.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace plumb {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::ScalableTag<float>;
+using VecF32 = hn::Vec<F32>;
+
+// f32 values rounded to the nearest bf16, ties to even; NaN stays NaN. The same as to_bf16().
+HWY_INLINE VecF32 round_to_bf16(VecF32 x) {
+  const F32 d;
+  const hn::RebindToUnsigned<F32> du;
+  const auto bits = hn::BitCast(du, x);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000u));
+  const auto nan = hn::RebindMask(du, hn::IsNaN(x));
+  return hn::BitCast(d, hn::And(hn::IfThenElse(nan, quiet, rounded), hn::Set(du, 0xffff0000u)));
+}
+
+// A vector of stored numbers, widened.
+HWY_INLINE VecF32 load_f32(const float* p) {
+  return hn::LoadU(F32(), p);
+}
+HWY_INLINE VecF32 load_f32(const BFloat16* p) {
+  const F32 d;
+  const hn::RebindToUnsigned<F32> du;
+  const hn::Rebind<uint16_t, F32> dh;
+  const auto half = hn::LoadU(dh, reinterpret_cast<const uint16_t*>(p));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, half)));
+}
+HWY_INLINE VecF32 load_f32(const Float16* p) {
+  const hn::Rebind<hwy::float16_t, F32> dh;
+  return hn::PromoteTo(F32(), hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(p)));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plumb
+HWY_AFTER_NAMESPACE();
+
+#endif
