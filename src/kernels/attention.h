@@ -46,7 +46,8 @@ struct Attention {
   const float* alibi_slopes =
       nullptr;            // (H): adds -slope * |i - s|; or null. Press, Smith, Lewis, "ALiBi" (2021)
   float dropout = 0.0f;   // of the weights after the softmax; kept ones are divided by 1 - dropout
-  RandomKey dropout_key;  // the pair's index is ((b * H + h) * T + t) * S + s
+  RandomKey dropout_key;  // pair i = ((b * H + h) * T + t) * S + s is dropped when word i % 4 of
+                          // random_block(key, i / 4) is below dropout * 2^32
 };
 
 void attention_forward(const Attention& a);
