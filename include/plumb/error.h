@@ -1,4 +1,5 @@
-// Errors that a user can cause and mend. Broken invariants of the code itself abort instead (src/base/check.h).
+// Errors that a user can cause and mend. Broken invariants of the code itself abort instead
+// (src/base/check.h).
 #pragma once
 
 #include <stdexcept>

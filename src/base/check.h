@@ -9,8 +9,8 @@ namespace plumb {
 
 }  // namespace plumb
 
-#define PLUMB_CHECK(condition, ...)                                                          \
-  do {                                                                                       \
-    if (!(condition)) [[unlikely]]                                                           \
-      ::plumb::check_failed(__FILE__, __LINE__, #condition, fmt::format("" __VA_ARGS__));    \
+#define PLUMB_CHECK(condition, ...)                                                       \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]]                                                        \
+      ::plumb::check_failed(__FILE__, __LINE__, #condition, fmt::format("" __VA_ARGS__)); \
   } while (false)

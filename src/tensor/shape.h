@@ -16,11 +16,11 @@ class Shape {
 
   int rank() const { return static_cast<int>(dims_.size()); }
   int64_t operator[](int i) const { return dims_[i < 0 ? dims_.size() + i : i]; }  // negative: from the end
-  int64_t numel() const;                    // 1 for rank 0
-  int64_t rows() const;                     // product of all but the last dim; 1 for rank 0
+  int64_t numel() const;                                                           // 1 for rank 0
+  int64_t rows() const;  // product of all but the last dim; 1 for rank 0
   int64_t width() const { return dims_.empty() ? 1 : dims_.back(); }
   const std::vector<int64_t>& dims() const { return dims_; }
-  std::string str() const;                  // "(2, 3, 4)"
+  std::string str() const;  // "(2, 3, 4)"
   bool operator==(const Shape&) const = default;
 
  private:

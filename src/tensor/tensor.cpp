@@ -18,7 +18,9 @@ int64_t Shape::rows() const {
   return n;
 }
 
-std::string Shape::str() const { return fmt::format("({})", fmt::join(dims_, ", ")); }
+std::string Shape::str() const {
+  return fmt::format("({})", fmt::join(dims_, ", "));
+}
 
 Tensor Tensor::empty(Shape shape, DType dtype) {
   Tensor t;
@@ -54,8 +56,8 @@ Tensor Tensor::reshape(Shape shape) const {
 }
 
 Tensor Tensor::rows_view(int64_t first, int64_t count) const {
-  PLUMB_CHECK(shape_.rank() >= 1 && first >= 0 && count >= 0 && first + count <= shape_[0], "rows {}+{} of {}", first,
-              count, shape_.str());
+  PLUMB_CHECK(shape_.rank() >= 1 && first >= 0 && count >= 0 && first + count <= shape_[0],
+              "rows {}+{} of {}", first, count, shape_.str());
   auto dims = shape_.dims();
   const int64_t row = dims[0] == 0 ? 0 : numel() / dims[0];
   dims[0] = count;

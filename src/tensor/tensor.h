@@ -1,8 +1,8 @@
 // A dense row-major array: dtype, shape, shared storage. No arithmetic.
 //
-// A Tensor is a handle: copies share the storage. A tensor that takes part in differentiation carries a gradient slot,
-// shared by its copies and reshapes; the slot's memory appears when a backward pass first writes it.
-// Threads: distinct tensors may be used from distinct threads; one tensor is not locked.
+// A Tensor is a handle: copies share the storage. A tensor that takes part in differentiation carries a
+// gradient slot, shared by its copies and reshapes; the slot's memory appears when a backward pass first
+// writes it. Threads: distinct tensors may be used from distinct threads; one tensor is not locked.
 #pragma once
 
 #include <cstring>
@@ -49,17 +49,17 @@ class Tensor {
   float* f32() const { return data<float>(); }
   void* raw() const { return data_; }
 
-  Tensor reshape(Shape shape) const;                       // same elements, same gradient slot
-  Tensor rows_view(int64_t first, int64_t count) const;    // of the outermost dim; no gradient slot
-  Tensor clone() const;                                    // own storage, no gradient slot
+  Tensor reshape(Shape shape) const;                     // same elements, same gradient slot
+  Tensor rows_view(int64_t first, int64_t count) const;  // of the outermost dim; no gradient slot
+  Tensor clone() const;                                  // own storage, no gradient slot
 
   // Gradient slot. grad() is defined once a backward pass has written it.
   bool requires_grad() const { return gradient_ != nullptr; }
   void set_requires_grad();
   Tensor without_grad() const;
   const std::shared_ptr<Gradient>& gradient() const { return gradient_; }
-  Tensor grad() const;       // undefined if never written
-  void clear_grad() const;   // keeps the memory, marks it unwritten
+  Tensor grad() const;      // undefined if never written
+  void clear_grad() const;  // keeps the memory, marks it unwritten
 
  private:
   Shape shape_;
@@ -72,7 +72,8 @@ class Tensor {
 template <class T>
 Tensor Tensor::of(Shape shape, const std::vector<T>& values) {
   Tensor t = empty(std::move(shape), DTypeOf<T>::value);
-  PLUMB_CHECK(t.numel() == static_cast<int64_t>(values.size()), "{} values for {}", values.size(), t.shape().str());
+  PLUMB_CHECK(t.numel() == static_cast<int64_t>(values.size()), "{} values for {}", values.size(),
+              t.shape().str());
   if (!values.empty()) std::memcpy(t.raw(), values.data(), t.bytes());
   return t;
 }

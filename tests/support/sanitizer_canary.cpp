@@ -1,4 +1,5 @@
-// One fault for each sanitizer, chosen by the argument. Built under sanitizers only; its tests pass if it is caught.
+// One fault for each sanitizer, chosen by the argument. Built under sanitizers only; its tests pass if it is
+// caught.
 #include <climits>
 #include <cstdio>
 #include <string_view>
