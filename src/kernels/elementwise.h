@@ -31,7 +31,7 @@ struct ResidualForward {
   const float* x = nullptr;
   const float* branch = nullptr;
   float alpha = 1;
-  Gate gate;
+  Gate gate{};
   float* y = nullptr;
 };
 void residual_forward(const ResidualForward& a);
@@ -43,7 +43,7 @@ struct ResidualBackward {
   const float* dy = nullptr;
   const float* branch = nullptr;  // needed for dgate only
   float alpha = 1;
-  Gate gate;
+  Gate gate{};
   float* dx = nullptr;
   float* dbranch = nullptr;
   float* dgate = nullptr;  // (1) or (C)

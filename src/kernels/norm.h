@@ -32,7 +32,7 @@ struct NormForward {
   const float* x = nullptr;       // (N, C)
   const float* branch = nullptr;  // (N, C) or null
   float alpha = 1;                // with a branch only
-  Gate gate;                      // with a branch only
+  Gate gate{};                    // with a branch only
   const float* gain = nullptr;    // (C), for scale (1); null: all ones, and gain_offset does not apply
   const float* bias = nullptr;    // (C) or null; not for scale
   float gain_offset = 0;          // 1 where the stored gain is w of 1 + w
@@ -59,7 +59,7 @@ struct NormBackward {
   float eps = 1e-5f;
   float scale = 1;
   float alpha = 1;
-  Gate gate;
+  Gate gate{};
   const float* branch = nullptr;  // needed for dgate only
   float* d_stream = nullptr;      // (N, C)
   float* d_branch = nullptr;      // (N, C)
