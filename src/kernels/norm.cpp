@@ -1,14 +1,15 @@
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/norm.cpp"
 #include "kernels/norm.h"
 
 #include <cmath>
 
 #include "base/check.h"
-#include "hwy/foreach_target.h"
-#include "hwy/highway.h"
 #include "kernels/row_blocks.h"
 #include "kernels/simd_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/norm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
 #include "kernels/simd_math-inl.h"
 
@@ -54,7 +55,7 @@ struct Normaliser {
 };
 
 // Mean and 1 / deviation of a row; `square` is its sum of squares, `sum` its sum.
-void RowStats(const NormForward& a, const float* row, double sum, double square, double* stats) {
+void row_stats(const NormForward& a, const float* row, double sum, double square, double* stats) {
   const double width = static_cast<double>(a.width);
   switch (a.kind) {
     case RowNorm::layer: {
@@ -78,7 +79,7 @@ void RowStats(const NormForward& a, const float* row, double sum, double square,
   }
 }
 
-void NormForwardRows(const NormForward& a, const NormScales& s, int64_t first, int64_t last) {
+void norm_forward_rows(const NormForward& a, const NormScales& s, int64_t first, int64_t last) {
   const bool centred = a.kind == RowNorm::layer;
   const auto collect = [&](auto d, auto v, auto acc) HWY_ATTR {
     const auto wide = hn::PromoteTo(d, v);
@@ -104,7 +105,7 @@ void NormForwardRows(const NormForward& a, const NormScales& s, int64_t first, i
                                      HWY_ATTR { return collect(d, load_narrow(d, row + i), acc); });
     }
     double stats[2];
-    RowStats(a, row, total, total, stats);
+    row_stats(a, row, total, total, stats);
     if (a.stats) std::copy(stats, stats + 2, a.stats + 2 * n);
     float* y = a.y + n * a.width;
     const Normaliser normalise(stats[0], stats[1]);
@@ -121,8 +122,8 @@ struct RowTerms {
   float mean_h = 0, mean_hx = 0, r = 0;
 };
 
-RowTerms BackwardTerms(const NormBackward& a, const NormScales& s, int64_t n, const Normaliser& normalise,
-                       float* gain_sum, float* bias_sum) {
+RowTerms backward_terms(const NormBackward& a, const NormScales& s, int64_t n, const Normaliser& normalise,
+                        float* gain_sum, float* bias_sum) {
   const float* dy = a.dy + n * a.width;
   const float* x = a.sum + n * a.width;
   const hn::ScalableTag<float> full;
@@ -155,18 +156,18 @@ RowTerms BackwardTerms(const NormBackward& a, const NormScales& s, int64_t n, co
 }
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE void Put(D d, V v, float* out, bool add) {
+HWY_INLINE void put(D d, V v, float* out, bool add) {
   hn::StoreU(add ? hn::Add(v, hn::LoadU(d, out)) : v, d, out);
 }
 
-void NormBackwardRows(const NormBackward& a, const NormScales& s, const ColumnSums& sums, int64_t block,
-                      int64_t first, int64_t last) {
+void norm_backward_rows(const NormBackward& a, const NormScales& s, const ColumnSums& sums, int64_t block,
+                        int64_t first, int64_t last) {
   float* gain_sum = a.dgain ? sums.cleared_partial(block, kGainSum) : nullptr;
   float* bias_sum = a.dbias ? sums.cleared_partial(block, kBiasSum) : nullptr;
   float* gate_sum = a.dgate ? sums.cleared_partial(block, kGateSum) : nullptr;
   for (int64_t n = first; n < last; ++n) {
     const Normaliser normalise(a.stats[2 * n], a.stats[2 * n + 1]);
-    const RowTerms t = BackwardTerms(a, s, n, normalise, gain_sum, bias_sum);
+    const RowTerms t = backward_terms(a, s, n, normalise, gain_sum, bias_sum);
     const int64_t at = n * a.width;
     for_lanes(a.width, [&](auto d, size_t i) HWY_ATTR {
       const auto h = hn::Mul(hn::LoadU(d, a.dy + at + i), hn::LoadU(d, s.gain + i));
@@ -178,8 +179,8 @@ void NormBackwardRows(const NormBackward& a, const NormScales& s, const ColumnSu
         const auto branch = hn::LoadU(d, a.branch + at + i);
         hn::StoreU(hn::MulAdd(total, branch, hn::LoadU(d, gate_sum + i)), d, gate_sum + i);
       }
-      if (a.d_stream) Put(d, hn::Mul(total, hn::Set(d, a.alpha)), a.d_stream + at + i, a.add_stream);
-      if (a.d_branch) Put(d, hn::Mul(total, hn::LoadU(d, s.gate + i)), a.d_branch + at + i, a.add_branch);
+      if (a.d_stream) put(d, hn::Mul(total, hn::Set(d, a.alpha)), a.d_stream + at + i, a.add_stream);
+      if (a.d_branch) put(d, hn::Mul(total, hn::LoadU(d, s.gate + i)), a.d_branch + at + i, a.add_branch);
     });
   }
 }
@@ -191,8 +192,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace plumb {
 
-HWY_EXPORT(NormForwardRows);
-HWY_EXPORT(NormBackwardRows);
+HWY_EXPORT(norm_forward_rows);
+HWY_EXPORT(norm_backward_rows);
 
 namespace {
 
@@ -226,7 +227,7 @@ void norm_forward(const NormForward& a) {
   const Scratch scratch(3 * a.width);
   const NormScales scales = norm_scales(a, a.bias, scratch);
   for_blocks(a.rows, rows_per_block(a.width), [&](int64_t, int64_t first, int64_t last) {
-    HWY_DYNAMIC_DISPATCH(NormForwardRows)(a, scales, first, last);
+    HWY_DYNAMIC_DISPATCH(norm_forward_rows)(a, scales, first, last);
   });
 }
 
@@ -238,7 +239,7 @@ void norm_backward(const NormBackward& a) {
   const NormScales scales = norm_scales(a, nullptr, scratch);
   const ColumnSums sums(a.rows, a.width, kNormSums);
   for_blocks(a.rows, kBlockRows, [&](int64_t block, int64_t first, int64_t last) {
-    HWY_DYNAMIC_DISPATCH(NormBackwardRows)(a, scales, sums, block, first, last);
+    HWY_DYNAMIC_DISPATCH(norm_backward_rows)(a, scales, sums, block, first, last);
   });
   if (a.dgain && a.kind == RowNorm::scale) sums.finish_scalar(kGainSum, a.dgain, a.add_gain, a.scale);
   if (a.dgain && a.kind != RowNorm::scale) sums.finish(kGainSum, a.dgain, a.add_gain, a.scale);

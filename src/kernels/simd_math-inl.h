@@ -11,7 +11,7 @@
 
 #include <cstddef>
 
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace plumb {
@@ -62,7 +62,7 @@ HWY_INLINE hn::Vec<D> load_wide(D d, const float* p) {
 
 // e^x. Below -87.33 exactly 0, above 88.72 infinity.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Exp(D d, V x) {
+HWY_INLINE V exp_v(D d, V x) {
   const hn::RebindToSigned<D> di;
   const V low = hn::Set(d, -87.33f), high = hn::Set(d, 88.72f);
   const V clamped = hn::Min(high, hn::Max(low, x));
@@ -85,7 +85,7 @@ HWY_INLINE V Exp(D d, V x) {
 
 // r where |x| < limit, else the sign of x; never beyond 1 in size, NaN for NaN.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Saturate(D d, V r, V x, float limit) {
+HWY_INLINE V saturate(D d, V r, V x, float limit) {
   const V one = hn::Set(d, 1.0f);
   const V inside = hn::Min(hn::Max(r, hn::Neg(one)), one);
   const V y = hn::IfThenElse(hn::Ge(hn::Abs(x), hn::Set(d, limit)), hn::CopySign(one, x), inside);
@@ -93,7 +93,7 @@ HWY_INLINE V Saturate(D d, V r, V x, float limit) {
 }
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Tanh(D d, V x) {
+HWY_INLINE V tanh_v(D d, V x) {
   const V bound = hn::Set(d, 9.0f);
   const V c = hn::Min(bound, hn::Max(hn::Neg(bound), x));
   const V t = hn::Mul(c, c);
@@ -105,11 +105,11 @@ HWY_INLINE V Tanh(D d, V x) {
   q = hn::MulAdd(q, t, hn::Set(d, 2.587707188e-2f));
   q = hn::MulAdd(q, t, hn::Set(d, 0.4671436132f));
   q = hn::MulAdd(q, t, hn::Set(d, 1.0f));
-  return Saturate(d, hn::Div(hn::Mul(c, p), q), x, 9.0f);
+  return saturate(d, hn::Div(hn::Mul(c, p), q), x, 9.0f);
 }
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Erf(D d, V x) {
+HWY_INLINE V erf_v(D d, V x) {
   const V bound = hn::Set(d, 3.95f);
   const V c = hn::Min(bound, hn::Max(hn::Neg(bound), x));
   const V t = hn::Mul(c, c);
@@ -123,14 +123,14 @@ HWY_INLINE V Erf(D d, V x) {
   q = hn::MulAdd(q, t, hn::Set(d, 0.1145577687f));
   q = hn::MulAdd(q, t, hn::Set(d, 0.503085753f));
   q = hn::MulAdd(q, t, hn::Set(d, 1.0f));
-  return Saturate(d, hn::Div(hn::Mul(c, p), q), x, 3.95f);
+  return saturate(d, hn::Div(hn::Mul(c, p), q), x, 3.95f);
 }
 
 // 1 / (1 + e^-x)
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Sigmoid(D d, V x) {
+HWY_INLINE V sigmoid_v(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
+  return hn::Div(one, hn::Add(one, exp_v(d, hn::Neg(x))));
 }
 
 }  // namespace HWY_NAMESPACE
