@@ -1,0 +1,102 @@
+#include "nn/parameter.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+
+namespace plumb {
+namespace {
+
+uint64_t name_hash(std::string_view name) {
+  uint64_t h = 0xcbf29ce484222325ull;  // FNV-1a
+  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return h;
+}
+
+void draw(const Parameter& p, RandomKey key) {
+  const int64_t outputs = p.in_out ? p.shape.width() : p.shape[0];
+  const int64_t inputs = outputs == 0 ? 0 : p.shape.numel() / outputs;
+  float* values = p.value.f32();
+  int64_t first = 0;
+  for (const InitPart& part : p.init) {
+#pragma omp parallel for schedule(static)
+    for (int64_t o = first; o < first + part.count; ++o) {
+      for (int64_t i = 0; i < inputs; ++i) {
+        const int64_t at = p.in_out ? i * outputs + o : o * inputs + i;
+        values[at] = static_cast<float>(part.std * random_normal(key, static_cast<uint64_t>(o * inputs + i)));
+      }
+    }
+    first += part.count;
+  }
+  PLUMB_CHECK(first == outputs, "init of {} covers {} of {} outputs", p.name, first, outputs);
+}
+
+}  // namespace
+
+std::string_view role_name(Role role) {
+  switch (role) {
+    case Role::matrix: return "matrix";
+    case Role::embedding: return "embedding";
+    case Role::bias: return "bias";
+    case Role::gain: return "gain";
+    case Role::gate: return "gate";
+    case Role::statistic: return "statistic";
+  }
+  return "?";
+}
+
+std::string Parameter::init_words() const {
+  if (init.empty()) return fmt::format("{:.4g}", constant);
+  std::string words;
+  for (size_t i = 0; i < init.size(); ++i) {
+    if (i > 0 && init[i].std == init[i - 1].std) continue;
+    if (!words.empty()) words += " | ";
+    words += fmt::format("N(0, {:.4g})", init[i].std);
+  }
+  return words;
+}
+
+Parameter* ParameterTable::add(Parameter parameter) {
+  PLUMB_CHECK(find(parameter.name) == nullptr, "parameter {} added twice", parameter.name);
+  if (parameter.role == Role::statistic) parameter.trainable = false;
+  parameters_.push_back(std::make_unique<Parameter>(std::move(parameter)));
+  return parameters_.back().get();
+}
+
+Parameter* ParameterTable::find(std::string_view name) const {
+  for (const auto& p : parameters_) {
+    if (p->name == name) return p.get();
+  }
+  return nullptr;
+}
+
+void ParameterTable::initialize(uint64_t seed) {
+  for (const auto& p : parameters_) {
+    p->value = Tensor::empty(p->shape);
+    if (p->init.empty()) {
+      std::fill_n(p->value.f32(), p->value.numel(), static_cast<float>(p->constant));
+    } else {
+      draw(*p, {seed, name_hash(p->name)});
+    }
+  }
+  set_gradients();
+}
+
+void ParameterTable::set_gradients() {
+  for (const auto& p : parameters_) {
+    if (!p->value.defined()) continue;
+    if (p->trainable) {
+      p->value.set_requires_grad();
+    } else {
+      p->value = p->value.without_grad();
+    }
+  }
+}
+
+int64_t ParameterTable::count() const {
+  int64_t n = 0;
+  for (const auto& p : parameters_) n += p->trainable ? p->shape.numel() : 0;
+  return n;
+}
+
+}  // namespace plumb

@@ -1,0 +1,67 @@
+// The parameter table: every tensor that a model owns, once, with how it starts and how it is treated. It is derived
+// from the config by building the modules, which add their parameters here; optimizers, checkpoints, family files,
+// `plumb info` and `plumb check` read it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace plumb {
+
+enum class Role {
+  matrix,     // of a linear map, (out, in) or (in, out)
+  embedding,  // a table looked up by id or position
+  bias,
+  gain,       // of a norm
+  gate,       // g of a sub-layer
+  statistic,  // a buffer: running statistics, an untrained bias or table; never has a gradient
+};
+
+std::string_view role_name(Role role);
+
+// The next `count` outputs of a map are drawn from N(0, std).
+struct InitPart {
+  int64_t count = 0;
+  double std = 0;
+};
+
+struct Parameter {
+  std::string name;  // "decoder.0.attention.query.weight"
+  Shape shape;
+  Role role = Role::matrix;
+  bool in_out = false;         // a matrix stored (in, out)
+  double constant = 0;         // the start of what is not drawn
+  std::vector<InitPart> init;  // empty: constant; else parts along the output dim, whose counts sum to it
+  bool trainable = true;       // false: no gradient slot
+  Tensor value;                // f32 when trained; as stored in a file when only run
+
+  // Decoupled weight decay reaches matrices and embeddings, by role and rank and not by name: never biases, gains,
+  // gates or buffers.
+  bool decays() const { return shape.rank() >= 2 && role != Role::statistic; }
+  std::string init_words() const;  // "N(0, 0.02)", "1"
+};
+
+class ParameterTable {
+ public:
+  ParameterTable() = default;
+  ParameterTable(const ParameterTable&) = delete;
+  ParameterTable& operator=(const ParameterTable&) = delete;
+
+  Parameter* add(Parameter parameter);           // the name must be new; the pointer stays valid
+  Parameter* find(std::string_view name) const;  // null if there is none
+  const std::vector<std::unique_ptr<Parameter>>& all() const { return parameters_; }
+
+  // Draws every value from (seed, the parameter's name): adding a parameter does not change the others.
+  void initialize(uint64_t seed);
+  void set_gradients();   // gives the trainable ones a gradient slot, and takes it from the others
+  int64_t count() const;  // numbers that train
+
+ private:
+  std::vector<std::unique_ptr<Parameter>> parameters_;
+};
+
+}  // namespace plumb

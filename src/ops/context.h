@@ -1,0 +1,45 @@
+// What every op and module is called with: how this pass computes, and whether it is recorded.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/random.h"
+#include "ops/tape.h"
+
+namespace plumb {
+
+// A point of the model that can be watched, e.g. {"decoder.3.feed_forward", "branch"}. quantity is one of
+// "stream" (the residual stream as the sub-layer receives it), "input" (after N_in), "branch" (what is added, after
+// N_branch), "output" (after the add and N_out).
+struct Site {
+  const std::string& module;
+  const char* quantity;
+};
+
+// Sees tensors as they are made, and their gradients as they arrive. Called on the thread that runs the pass; must not
+// change what it sees.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void forward(const Site& site, const Tensor& value) = 0;                           // (B, T, C)
+  virtual void backward(const Site& site, const Tensor& value, const Tensor& gradient) = 0;  // both (B, T, C)
+};
+
+struct Context {
+  Tape* tape = nullptr;          // null: nothing is recorded
+  bool training = false;         // dropout on, batch statistics of this batch
+  bool plain = false;            // the plain composition in place of fused kernels
+  DType compute = DType::f32;    // dtype of products: f32, or bf16 with f32 sums
+  RandomKey random;              // of this pass: seed, and a stream that differs by step and micro-batch
+  Observer* observer = nullptr;  // null: nothing is watched, nothing allocated
+
+  bool records(const Tensor& t) const { return tape && t.requires_grad(); }
+  // The random stream of one dropout site in this pass: the same in a recomputed forward.
+  RandomKey dropout_key(uint64_t site) const { return {random.seed, random_stream(random.stream, site)}; }
+};
+
+// Shows `value` to the observer now and its gradient when it is complete. Call before the value's first use.
+void observe(Context& context, const std::string& module, const char* quantity, const Tensor& value);
+
+}  // namespace plumb

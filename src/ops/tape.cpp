@@ -1,0 +1,32 @@
+#include "ops/tape.h"
+
+namespace plumb {
+
+void Tape::backward() {
+  while (!steps_.empty()) {
+    const std::function<void()> step = std::move(steps_.back());
+    steps_.pop_back();
+    step();
+  }
+}
+
+GradientTarget gradient_target(const Tensor& t) {
+  const auto& gradient = t.gradient();
+  if (!gradient) return {};
+  if (!gradient->value) gradient->value = std::make_unique<Tensor>(Tensor::empty(t.shape()));
+  const bool add = gradient->written;
+  gradient->written = true;
+  return {gradient->value->f32(), add};
+}
+
+const float* arrived(const std::shared_ptr<Gradient>& gradient) {
+  return gradient && gradient->written ? gradient->value->f32() : nullptr;
+}
+
+void seed_gradient(const Tensor& t, const Tensor& gradient) {
+  PLUMB_CHECK(t.requires_grad() && gradient.numel() == t.numel());
+  t.gradient()->value = std::make_unique<Tensor>(gradient.clone());
+  t.gradient()->written = true;
+}
+
+}  // namespace plumb
