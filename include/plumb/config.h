@@ -36,7 +36,7 @@ enum class NormKind {
   dyt,         // gamma tanh(alpha x) + beta; Zhu 2025, 2503.10622
 };
 
-enum class Gate { constant, scalar, vector };  // what g is
+enum class GateKind { constant, scalar, vector };  // what g is
 enum class QkNorm { none, per_head, whole };   // whole: over all heads jointly, as OLMo 2
 enum class Parallel { no, one_norm, two_norms };  // attention and FFN read one stream, one add; GPT-J, NeoX
 enum class Positions { none, learned, sinusoidal, rope, alibi };
@@ -56,7 +56,7 @@ struct EnumNames<NormKind> {
   static constexpr std::array names{"none", "layer-norm", "rms-norm", "batch-norm", "scale-norm", "dyt"};
 };
 template <>
-struct EnumNames<Gate> {
+struct EnumNames<GateKind> {
   static constexpr std::array names{"constant", "scalar", "vector"};
 };
 template <>
@@ -100,7 +100,7 @@ struct LayerConfig {
   // The formula's fields; unset: what the placement says at this depth.
   std::optional<bool> norm_in, norm_inner, norm_branch, norm_out;
   std::optional<double> alpha, s, gate_value;  // gate_value: g, or its value at init where it is learned
-  std::optional<Gate> gate;
+  std::optional<GateKind> gate;
 
   NormKind norm = NormKind::rms_norm;
   double norm_eps = 1e-5;
@@ -276,7 +276,7 @@ LayerConfig resolved_layer(const ModelConfig& config, Side side, int64_t index);
 struct SublayerFormula {
   bool norm_in = false, norm_inner = false, norm_branch = false, norm_out = false;
   double alpha = 1, s = 1;
-  Gate gate = Gate::constant;
+  GateKind gate = GateKind::constant;
   double gate_value = 1;
   double beta = 1;  // init gain of V, output and feed-forward matrices; Q and K keep 1
 

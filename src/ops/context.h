@@ -30,9 +30,13 @@ struct Context {
   Tape* tape = nullptr;          // null: nothing is recorded
   bool training = false;         // dropout on, batch statistics of this batch
   bool plain = false;            // the plain composition in place of fused kernels
+  bool recompute = false;        // layers keep their input alone, and run again in the backward pass
+  bool again = false;            // this is such a second run: statistics and observers had their turn
   DType compute = DType::f32;    // dtype of products: f32, or bf16 with f32 sums
   RandomKey random;              // of this pass: seed, and a stream that differs by step and micro-batch
   Observer* observer = nullptr;  // null: nothing is watched, nothing allocated
+  double balance = 0;            // weight of the experts' load-balancing loss in this pass
+  double* balance_sum = nullptr; // where its unweighted value is added up over layers, or null
 
   bool records(const Tensor& t) const { return tape && t.requires_grad(); }
   // The random stream of one dropout site in this pass: the same in a recomputed forward.

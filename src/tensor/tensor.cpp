@@ -80,6 +80,13 @@ Tensor Tensor::without_grad() const {
   return t;
 }
 
+Tensor Tensor::without_data() const {
+  Tensor t = *this;
+  t.data_ = nullptr;
+  t.storage_.reset();
+  return t;
+}
+
 Tensor Tensor::grad() const {
   if (!gradient_ || !gradient_->value || !gradient_->written) return {};
   return gradient_->value->reshape(shape_);

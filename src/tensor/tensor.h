@@ -32,7 +32,7 @@ class Tensor {
   template <class T>
   static Tensor of(Shape shape, const std::vector<T>& values);
 
-  bool defined() const { return data_ != nullptr; }
+  bool defined() const { return data_ != nullptr; }  // has values
   const Shape& shape() const { return shape_; }
   int64_t size(int i) const { return shape_[i]; }
   int64_t numel() const { return shape_.numel(); }
@@ -57,6 +57,7 @@ class Tensor {
   bool requires_grad() const { return gradient_ != nullptr; }
   void set_requires_grad();
   Tensor without_grad() const;
+  Tensor without_data() const;  // shape and gradient slot alone: keeps a place for a gradient, not the values
   const std::shared_ptr<Gradient>& gradient() const { return gradient_; }
   Tensor grad() const;      // undefined if never written
   void clear_grad() const;  // keeps the memory, marks it unwritten

@@ -1,0 +1,160 @@
+#include "nn/attention.h"
+
+#include <cmath>
+
+#include "ops/attention.h"
+#include "ops/embedding.h"
+
+namespace plumb {
+
+std::vector<float> alibi_slopes(int64_t heads) {
+  int64_t power = 1;
+  while (power * 2 <= heads) power *= 2;
+  std::vector<float> slopes;
+  for (int64_t i = 1; i <= power; ++i) slopes.push_back(static_cast<float>(std::exp2(-8.0 * i / power)));
+  for (int64_t i = 1; static_cast<int64_t>(slopes.size()) < heads; i += 2) {
+    slopes.push_back(static_cast<float>(std::exp2(-4.0 * i / power)));
+  }
+  return slopes;
+}
+
+MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, const SublayerFormula& formula,
+                                       Kind kind)
+    : kind_(kind),
+      heads_(c.heads),
+      kv_heads_(c.kv_heads),
+      head_dim_(c.head_dim),
+      window_(kind == Kind::self ? c.window : 0),
+      qk_norm_(c.qk_norm),
+      rotary_(kind == Kind::self && b.config.positions == Positions::rope && c.rotary),
+      interleaved_(b.config.rope_interleaved),
+      scale_(c.attention_scale != 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(c.head_dim))),
+      dropout_(b.config.attention_dropout),
+      dropout_site_(b.site()) {
+  const int64_t width = b.config.width, q = heads_ * head_dim_, kv = kv_heads_ * head_dim_;
+  if (c.qkv_fused && kind == Kind::self) {
+    qkv_.emplace(b.child("qkv"), width, std::vector<Linear::Part>{{q, 1}, {kv, 1}, {kv, formula.beta}},
+                 c.attention_bias);
+  } else {
+    query_.emplace(b.child("query"), width, std::vector<Linear::Part>{{q, 1}}, c.attention_bias);
+    key_.emplace(b.child("key"), width, std::vector<Linear::Part>{{kv, 1}}, c.attention_bias);
+    value_.emplace(b.child("value"), width, std::vector<Linear::Part>{{kv, formula.beta}}, c.attention_bias);
+  }
+  if (qk_norm_ != QkNorm::none) {
+    const bool whole = qk_norm_ == QkNorm::whole;
+    query_norm_.emplace(b.child("query_norm"), c, whole ? q : head_dim_);
+    key_norm_.emplace(b.child("key_norm"), c, whole ? kv : head_dim_);
+  }
+  if (formula.norm_inner) norm_inner_.emplace(b.child("norm_inner"), c, q);
+  output_.emplace(b.child("output"), q, std::vector<Linear::Part>{{width, formula.beta * output_scale(b.config)}},
+                  c.attention_output_bias);
+  if (kind == Kind::self && b.config.positions == Positions::alibi) {
+    alibi_slopes_ = Tensor::of<float>({heads_}, alibi_slopes(heads_));
+  }
+}
+
+Tensor MultiHeadAttention::head_normed(Context& context, const Tensor& x, const Norm& norm, int64_t heads) const {
+  if (qk_norm_ == QkNorm::whole) return norm.forward(context, x);
+  const Tensor by_head = x.reshape({x.rows() * heads, head_dim_});
+  return norm.forward(context, by_head).reshape(x.shape());
+}
+
+MultiHeadAttention::Projected MultiHeadAttention::project_self(Context& context, const Tensor& x,
+                                                              const AttentionPass& pass) const {
+  const int64_t q = heads_ * head_dim_, kv = kv_heads_ * head_dim_;
+  Projected p;
+  if (qkv_) {
+    const Tensor fused = qkv_->forward(context, x);
+    if (qk_norm_ == QkNorm::none) {
+      p = {{fused, 0}, {fused, q}, {fused, q + kv}};
+    } else {
+      const auto parts = ops::split_columns(context, fused, {q, kv, kv});
+      p = {{parts[0], 0}, {parts[1], 0}, {parts[2], 0}};
+    }
+  } else {
+    p = {{query_->forward(context, x), 0}, {key_->forward(context, x), 0}, {value_->forward(context, x), 0}};
+  }
+  if (query_norm_) {
+    p.q.t = head_normed(context, p.q.t, *query_norm_, heads_);
+    p.k.t = head_normed(context, p.k.t, *key_norm_, kv_heads_);
+  }
+  if (rotary_) rotate(context, p, pass);
+  if (pass.cache) append(p, pass);
+  return p;
+}
+
+MultiHeadAttention::Projected MultiHeadAttention::project_cross(Context& context, const Tensor& x,
+                                                               const AttentionPass& pass) const {
+  Projected p;
+  p.q = {query_->forward(context, x), 0};
+  if (query_norm_) p.q.t = head_normed(context, p.q.t, *query_norm_, heads_);
+  if (pass.cache && pass.cache->cross_k.defined()) {
+    p.k = {pass.cache->cross_k, 0};
+    p.v = {pass.cache->cross_v, 0};
+    return p;
+  }
+  p.k = {key_->forward(context, pass.memory), 0};
+  p.v = {value_->forward(context, pass.memory), 0};
+  if (key_norm_) p.k.t = head_normed(context, p.k.t, *key_norm_, kv_heads_);
+  if (pass.cache) {
+    pass.cache->cross_k = p.k.t;
+    pass.cache->cross_v = p.v.t;
+  }
+  return p;
+}
+
+void MultiHeadAttention::rotate(Context& context, Projected& p, const AttentionPass& pass) const {
+  PLUMB_CHECK(pass.rotary != nullptr);
+  ops::RopeInput in{.heads = heads_, .head_dim = head_dim_, .rotary_dim = pass.rotary->rotary_dim,
+                    .interleaved = interleaved_, .cos = pass.rotary->cos, .sin = pass.rotary->sin,
+                    .positions = pass.tokens->positions};
+  in.x = p.q;
+  ops::rope(context, in);
+  in.x = p.k;
+  in.heads = kv_heads_;
+  ops::rope(context, in);
+}
+
+// Puts this pass's keys and values behind those of the cache, and lets the cache's take their place.
+void MultiHeadAttention::append(Projected& p, const AttentionPass& pass) const {
+  LayerCache& cache = *pass.cache;
+  const int64_t width = kv_heads_ * head_dim_, batch = pass.tokens->batch, length = pass.tokens->length;
+  const int64_t capacity = pass.slot_mask.size(1);
+  if (!cache.k.defined()) {
+    cache.k = Tensor::empty({batch, capacity, width});
+    cache.v = Tensor::empty({batch, capacity, width});
+  }
+  const auto store = [&](const ops::Columns& from, const Tensor& to) {
+    for (int64_t b = 0; b < batch; ++b) {
+      for (int64_t t = 0; t < length; ++t) {
+        const float* row = from.t.f32() + (b * length + t) * from.t.width() + from.first;
+        std::memcpy(to.f32() + (b * capacity + pass.cached + t) * width, row, width * sizeof(float));
+      }
+    }
+  };
+  store(p.k, cache.k);
+  store(p.v, cache.v);
+  p.k = {cache.k, 0};
+  p.v = {cache.v, 0};
+}
+
+Tensor MultiHeadAttention::forward(Context& context, const Tensor& x, const AttentionPass& pass) const {
+  const bool cross = kind_ == Kind::cross;
+  const Projected p = cross ? project_cross(context, x, pass) : project_self(context, x, pass);
+  const bool cached = !cross && pass.cache;
+  const int64_t length = pass.tokens->length;
+  const int64_t keys = cross ? p.k.t.size(1) : pass.cached + length;
+  ops::AttentionInput in{.q = p.q, .k = p.k, .v = p.v};
+  in.shape = {.batch = pass.tokens->batch, .queries = length, .keys = keys, .heads = heads_, .kv_heads = kv_heads_,
+              .head_dim = head_dim_, .value_dim = head_dim_, .scale = static_cast<float>(scale_),
+              .causal = !cross && pass.causal, .first_query = cross ? 0 : pass.cached, .window = window_,
+              .dropout = context.training ? static_cast<float>(dropout_) : 0.0f,
+              .dropout_key = context.dropout_key(dropout_site_)};
+  in.key_mask = cross ? pass.memory_mask : cached ? pass.slot_mask : pass.tokens->mask;
+  in.alibi_slopes = alibi_slopes_;
+  Tensor heads = ops::attention(context, in);
+  if (norm_inner_) heads = norm_inner_->forward(context, heads);
+  return output_->forward(context, heads);
+}
+
+}  // namespace plumb

@@ -1,0 +1,68 @@
+// Multi-head attention over the sequence itself or over an encoder's output, with grouped keys and values, norms on
+// queries and keys, rotary positions, ALiBi, windows and a cache.
+//   Vaswani 2017, 1706.03762; GQA: Ainslie 2023, 2305.13245; ALiBi: Press 2021, 2108.12409.
+#pragma once
+
+#include <optional>
+
+#include "nn/cache.h"
+#include "nn/linear.h"
+#include "nn/norm.h"
+#include "nn/sequence.h"
+#include "ops/attention.h"
+
+namespace plumb {
+
+// The model's rotary tables, shared by its layers.
+struct RotaryTables {
+  Tensor cos, sin;  // (max_length, rotary_dim / 2)
+  int64_t rotary_dim = 0;
+};
+
+struct AttentionPass {
+  const Sequence* tokens = nullptr;
+  bool causal = false;
+  const RotaryTables* rotary = nullptr;  // null: none
+  // Self-attention with a cache: its layer, how many slots were filled, and the mask over all slots.
+  LayerCache* cache = nullptr;
+  int64_t cached = 0;
+  Tensor slot_mask;  // (B, capacity) u8
+  // Cross-attention: the encoder's output and mask.
+  Tensor memory;       // (B, S, C)
+  Tensor memory_mask;  // (B, S) u8 or undefined
+};
+
+class MultiHeadAttention {
+ public:
+  enum class Kind { self, cross };
+  MultiHeadAttention(const Builder& b, const LayerConfig& c, const SublayerFormula& formula, Kind kind);
+
+  Tensor forward(Context& context, const Tensor& x, const AttentionPass& pass) const;  // (B, T, C) to the same
+
+ private:
+  struct Projected {
+    ops::Columns q, k, v;
+  };
+  Projected project_self(Context& context, const Tensor& x, const AttentionPass& pass) const;
+  Projected project_cross(Context& context, const Tensor& x, const AttentionPass& pass) const;
+  void rotate(Context& context, Projected& p, const AttentionPass& pass) const;
+  Tensor head_normed(Context& context, const Tensor& x, const Norm& norm, int64_t heads) const;
+  void append(Projected& p, const AttentionPass& pass) const;
+
+  Kind kind_;
+  int64_t heads_, kv_heads_, head_dim_, window_;
+  QkNorm qk_norm_;
+  bool rotary_, interleaved_;
+  double scale_, dropout_;
+  uint64_t dropout_site_;
+  Tensor alibi_slopes_;                          // (H) or undefined
+  std::optional<Linear> qkv_;                    // fused
+  std::optional<Linear> query_, key_, value_;    // or apart
+  std::optional<Norm> query_norm_, key_norm_, norm_inner_;
+  std::optional<Linear> output_;
+};
+
+// 2^(-8 i / H) for i = 1 .. H where H is a power of two, and the published interpolation elsewhere.
+std::vector<float> alibi_slopes(int64_t heads);
+
+}  // namespace plumb

@@ -1,0 +1,36 @@
+// What decoding keeps: each layer's keys and values, which slots hold real tokens, and how many of those each sequence
+// has. Slots are filled left to right by all sequences together; padding is a masked slot.
+#pragma once
+
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace plumb {
+
+struct LayerCache {
+  Tensor k, v;              // (B, capacity, K * D)
+  Tensor cross_k, cross_v;  // (B, S, K * D): made once from the encoder's output; undefined until then
+};
+
+struct Cache {
+  int64_t batch = 0, capacity = 0;
+  int64_t length = 0;         // slots filled
+  Tensor mask;                // (B, capacity) u8
+  Tensor positions;           // (B) i32: real tokens so far
+  Tensor memory;              // (B, S, C) the encoder's output, and
+  Tensor memory_mask;         // (B, S) u8 or undefined
+  std::vector<LayerCache> layers;
+
+  Cache(int64_t batch_size, int64_t layer_count, int64_t slots);
+
+  // Makes room for `slots` in all, keeping what is there.
+  void reserve(int64_t slots);
+  // Sequence b continues what sequence source[b] held (beam search).
+  void reorder(const std::vector<int64_t>& source);
+  // Forgets all but the first `slots`.
+  void truncate(int64_t slots);
+  size_t bytes() const;
+};
+
+}  // namespace plumb

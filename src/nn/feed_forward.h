@@ -1,0 +1,25 @@
+// The feed-forward: down(act(up(x))), or gated: down(act(gate(x)) * up(x)); Shazeer 2020, 2002.05202.
+#pragma once
+
+#include <optional>
+
+#include "nn/linear.h"
+#include "nn/norm.h"
+
+namespace plumb {
+
+class FeedForward {
+ public:
+  FeedForward(const Builder& b, const LayerConfig& c, const SublayerFormula& formula, int64_t hidden);
+
+  Tensor forward(Context& context, const Tensor& x) const;  // (..., C) to the same
+
+ private:
+  Activation activation_;
+  std::optional<Linear> gate_;
+  Linear up_;
+  std::optional<Norm> norm_inner_;
+  Linear down_;
+};
+
+}  // namespace plumb

@@ -1,0 +1,58 @@
+#include "nn/layer.h"
+
+#include "ops/embedding.h"
+
+namespace plumb {
+
+Layer::Layer(const Builder& b, Side side, int64_t index)
+    : parallel_(layer_config(b.config, side, index).parallel),
+      attend_(b.child("attention"), resolved_layer(b.config, side, index), sublayer_formula(b.config, side, index)),
+      attention_(b.child("attention"), resolved_layer(b.config, side, index), sublayer_formula(b.config, side, index),
+                 MultiHeadAttention::Kind::self) {
+  const LayerConfig c = resolved_layer(b.config, side, index);
+  const SublayerFormula formula = sublayer_formula(b.config, side, index);
+  if (side == Side::decoder && b.config.has_encoder()) {
+    attend_memory_.emplace(b.child("cross_attention"), c, formula);
+    cross_attention_.emplace(b.child("cross_attention"), c, formula, MultiHeadAttention::Kind::cross);
+  }
+  const Builder ffn = b.child("feed_forward");
+  if (parallel_ != Parallel::one_norm) {
+    SublayerFormula own = formula;
+    if (parallel_ == Parallel::two_norms) {  // one add for both: only the input norm is its own
+      own = {.norm_in = formula.norm_in, .s = formula.s};
+    }
+    transform_.emplace(ffn, c, own);
+  }
+  if (c.experts > 0) {
+    experts_.emplace(ffn, c, formula);
+  } else {
+    feed_forward_.emplace(ffn, c, formula, c.ffn_width);
+  }
+}
+
+Tensor Layer::transform(Context& context, const Tensor& x, const Sequence& tokens) const {
+  return experts_ ? experts_->forward(context, x, tokens) : feed_forward_->forward(context, x);
+}
+
+void Layer::forward(Context& context, Stream& x, const AttentionPass& pass) const {
+  const Tensor& mask = pass.tokens->mask;
+  if (parallel_ == Parallel::no) {
+    attend_.forward(context, x, [&](const Tensor& h) { return attention_.forward(context, h, pass); }, mask);
+  } else {
+    const auto both = [&](const Tensor& h) {
+      const Tensor other = transform_ ? transform_->input(context, x, mask) : h;
+      return ops::add(context, attention_.forward(context, h, pass), transform(context, other, *pass.tokens));
+    };
+    attend_.forward(context, x, both, mask);
+  }
+  if (cross_attention_) {
+    attend_memory_->forward(
+        context, x, [&](const Tensor& h) { return cross_attention_->forward(context, h, pass); }, mask);
+  }
+  if (parallel_ == Parallel::no) {
+    transform_->forward(
+        context, x, [&](const Tensor& h) { return transform(context, h, *pass.tokens); }, mask);
+  }
+}
+
+}  // namespace plumb

@@ -1,0 +1,86 @@
+#include "nn/stack.h"
+
+#include "kernels/rope.h"
+
+namespace plumb {
+namespace {
+
+RotaryTables rotary_tables(const ModelConfig& config, int64_t head_dim) {
+  RotaryTables t;
+  t.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * config.rope_fraction) / 2 * 2;
+  const RopeTable table = rope_table(rope_frequencies(config.rope_base, t.rotary_dim), config.max_length);
+  t.cos = Tensor::of<float>({config.max_length, t.rotary_dim / 2}, table.cos);
+  t.sin = Tensor::of<float>({config.max_length, t.rotary_dim / 2}, table.sin);
+  return t;
+}
+
+}  // namespace
+
+Stack::Stack(const Builder& b, Side side) : side_(side), name_(b.prefix) {
+  const int64_t count = side == Side::encoder ? b.config.encoder_layers : b.config.decoder_layers;
+  for (int64_t i = 0; i < count; ++i) layers_.emplace_back(b.child(std::to_string(i)), side, i);
+  if (b.config.positions == Positions::rope) {
+    rotary_ = rotary_tables(b.config, resolved_layer(b.config, side, 0).head_dim);
+  }
+  if (has_final_norm(b.config, side)) {
+    final_norm_.emplace(b.child("final_norm"), layer_config(b.config, side, count - 1), b.config.width);
+  }
+}
+
+AttentionPass Stack::attention_pass(const StackPass& pass, int64_t layer) const {
+  AttentionPass a{.tokens = &pass.tokens, .causal = side_ == Side::decoder,
+                  .rotary = rotary_.cos.defined() ? &rotary_ : nullptr};
+  a.memory = pass.memory;
+  a.memory_mask = pass.memory_mask;
+  if (pass.cache) {
+    a.cache = &pass.cache->layers[layer];
+    a.cached = pass.cache->length;
+    a.slot_mask = pass.cache->mask;
+  }
+  return a;
+}
+
+// Keeps the layer's input alone, and runs the layer again when its gradient is due (Chen 2016, 1604.06174).
+void Stack::recomputed(Context& context, Stream& stream, const Layer& layer, const AttentionPass& pass) const {
+  const Tensor x = stream.value(context);
+  Context first = context;
+  first.tape = nullptr;
+  Stream once(x);
+  layer.forward(first, once, pass);
+  Tensor y = once.value(first).without_grad();
+  y.set_requires_grad();
+  stream.replace(y);
+  context.tape->record([context, x, &layer, pass, tokens = *pass.tokens, result = y.gradient()]() mutable {
+    if (!arrived(result)) return;
+    Tape tape;
+    Context again = context;
+    again.tape = &tape;
+    again.again = true;
+    pass.tokens = &tokens;
+    Stream twice(x);
+    layer.forward(again, twice, pass);
+    const Tensor out = twice.value(again);
+    out.gradient()->value = std::move(result->value);
+    out.gradient()->written = true;
+    tape.backward();
+  });
+}
+
+Tensor Stack::forward(Context& context, const Tensor& x, const StackPass& pass) const {
+  Stream stream(x);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (pass.hidden) pass.hidden->push_back(stream.value(context));
+    const AttentionPass attention = attention_pass(pass, static_cast<int64_t>(i));
+    if (context.tape && context.recompute) {
+      recomputed(context, stream, layers_[i], attention);
+    } else {
+      layers_[i].forward(context, stream, attention);
+    }
+  }
+  if (context.observer) observe(context, name_, "output", stream.value(context));
+  const Tensor y = final_norm_ ? stream.normed(context, *final_norm_, 1, pass.tokens.mask) : stream.value(context);
+  if (pass.hidden) pass.hidden->push_back(y);
+  return y;
+}
+
+}  // namespace plumb

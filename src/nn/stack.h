@@ -1,0 +1,35 @@
+// The layers of an encoder or a decoder and the norm behind the last.
+#pragma once
+
+#include <deque>
+
+#include "nn/layer.h"
+
+namespace plumb {
+
+struct StackPass {
+  Sequence tokens;
+  Cache* cache = nullptr;                // decoder only
+  Tensor memory, memory_mask;            // encoder's output, for a decoder that reads one
+  std::vector<Tensor>* hidden = nullptr;  // collects the input of each layer and the stack's output
+};
+
+class Stack {
+ public:
+  Stack(const Builder& b, Side side);
+
+  // x (B, T, C): embeddings in, what the head reads out.
+  Tensor forward(Context& context, const Tensor& x, const StackPass& pass) const;
+
+ private:
+  AttentionPass attention_pass(const StackPass& pass, int64_t layer) const;
+  void recomputed(Context& context, Stream& stream, const Layer& layer, const AttentionPass& pass) const;
+
+  Side side_;
+  RotaryTables rotary_;
+  std::deque<Layer> layers_;
+  std::optional<Norm> final_norm_;
+  std::string name_;
+};
+
+}  // namespace plumb

@@ -1,0 +1,33 @@
+// Linear maps, alone or with the activation before them. x is (..., in), the result (..., out).
+// Weights are (out, in), or (in, out) where the file's family stores them so.
+#pragma once
+
+#include "ops/context.h"
+#include "plumb/activation.h"
+
+namespace plumb::ops {
+
+struct LinearWeights {
+  Tensor weight;  // (out, in), or (in, out)
+  Tensor bias;    // (out) or undefined
+  bool in_out = false;
+
+  int64_t inputs() const { return in_out ? weight.size(0) : weight.size(1); }
+  int64_t outputs() const { return in_out ? weight.size(1) : weight.size(0); }
+};
+
+// y = x Wᵀ + b
+Tensor linear(Context& context, const Tensor& x, const LinearWeights& w);
+
+// y = linear(act(x)). act(x) is made again in the backward pass instead of being kept.
+Tensor activated_linear(Context& context, const Tensor& x, Activation activation, const LinearWeights& w);
+
+// y = linear(act(gate) * up), likewise. gate and up have the same shape.
+Tensor gated_linear(Context& context, const Tensor& gate, const Tensor& up, Activation activation,
+                    const LinearWeights& w);
+
+// act(x), and act(gate) * up, kept: the plain composition, and what needs the value itself.
+Tensor activation(Context& context, const Tensor& x, Activation kind);
+Tensor gated(Context& context, const Tensor& gate, const Tensor& up, Activation kind);
+
+}  // namespace plumb::ops

@@ -1,0 +1,91 @@
+#include "ops/loss.h"
+
+#include <algorithm>
+
+#include "kernels/elementwise.h"
+
+namespace plumb::ops {
+namespace {
+
+// Rows of logits held at once: enough for the product to run at its best, 64 MiB at most beyond 64 rows.
+int64_t chunk_rows(int64_t vocabulary) {
+  return std::max<int64_t>(64, (int64_t{64} << 20) / (4 * std::max<int64_t>(1, vocabulary)));
+}
+
+// One chunk: logits from h, their loss and gradient, and that gradient into dh and the weights.
+LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, const LinearWeights& head,
+                    const Tensor& logits_bias, const int32_t* targets, const LossOptions& o) {
+  Tape tape;
+  Context inner = context;
+  inner.tape = context.tape ? &tape : nullptr;
+  Tensor x = h;
+  if (dh) {
+    x.set_requires_grad();
+    x.gradient()->value = std::make_unique<Tensor>(Tensor::view(h.shape(), DType::f32, dh, nullptr));
+    x.gradient()->written = add_dh;
+  }
+  const Tensor logits = linear(inner, x, head);
+  if (logits_bias.defined()) {
+    bias_forward(logits.rows(), logits.width(), logits.f32(), logits_bias.f32(), logits.f32());
+  }
+  const LossSums sums = ::plumb::cross_entropy(
+      {.rows = logits.rows(), .vocabulary = logits.width(), .logits = logits.f32(), .targets = targets,
+       .label_smoothing = static_cast<float>(o.label_smoothing), .z_loss = static_cast<float>(o.z_loss),
+       .scale = o.scale, .gradient = logits.requires_grad()});
+  if (logits.requires_grad()) {
+    logits.gradient()->value = std::make_unique<Tensor>(logits.without_grad());
+    logits.gradient()->written = true;
+    tape.backward();
+  }
+  return sums;
+}
+
+}  // namespace
+
+LossSums linear_cross_entropy(Context& context, const Tensor& h, const LinearWeights& head, const Tensor& logits_bias,
+                              const Tensor& targets, const LossOptions& options) {
+  PLUMB_CHECK(targets.numel() == h.rows(), "{} targets for {}", targets.numel(), h.shape().str());
+  if (context.plain) {
+    Tensor logits = linear(context, h, head);
+    if (logits_bias.defined()) logits = add_untrained_bias(context, logits, logits_bias);
+    return cross_entropy(context, logits, targets, options);
+  }
+  const Tensor rows = h.without_grad().reshape({h.rows(), h.width()});
+  const GradientTarget dh = context.tape ? gradient_target(h) : GradientTarget{};
+  const int64_t chunk = chunk_rows(head.outputs());
+  LossSums sums;
+  for (int64_t first = 0; first < h.rows(); first += chunk) {
+    const int64_t count = std::min(chunk, h.rows() - first);
+    sums += chunk_loss(context, rows.rows_view(first, count), dh.data ? dh.data + first * h.width() : nullptr, dh.add,
+                       head, logits_bias, targets.data<int32_t>() + first, options);
+  }
+  return sums;
+}
+
+LossSums cross_entropy(Context& context, const Tensor& logits, const Tensor& targets, const LossOptions& o) {
+  PLUMB_CHECK(targets.numel() == logits.rows(), "{} targets for {}", targets.numel(), logits.shape().str());
+  const bool record = context.records(logits);
+  const GradientTarget d = record ? gradient_target(logits) : GradientTarget{};
+  PLUMB_CHECK(!d.add, "logits have one loss");
+  if (record) std::copy_n(logits.f32(), logits.numel(), d.data);
+  return ::plumb::cross_entropy({.rows = logits.rows(), .vocabulary = logits.width(),
+                                 .logits = record ? d.data : logits.f32(), .targets = targets.data<int32_t>(),
+                                 .label_smoothing = static_cast<float>(o.label_smoothing),
+                                 .z_loss = static_cast<float>(o.z_loss), .scale = o.scale, .gradient = record});
+}
+
+Tensor add_untrained_bias(Context& context, const Tensor& x, const Tensor& bias) {
+  Tensor y = Tensor::empty(x.shape());
+  bias_forward(x.rows(), x.width(), x.f32(), bias.f32(), y.f32());
+  if (!context.records(x)) return y;
+  y.set_requires_grad();
+  context.tape->record([x = x.without_data(), result = y.gradient()] {
+    const float* dy = arrived(result);
+    if (!dy) return;
+    const GradientTarget dx = gradient_target(x);
+    linear_combination(x.numel(), 1.0f, dy, dx.add ? 1.0f : 0.0f, dx.add ? dx.data : nullptr, dx.data);
+  });
+  return y;
+}
+
+}  // namespace plumb::ops
