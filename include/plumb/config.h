@@ -1,7 +1,8 @@
-// What a model is: plain data. One visit lists the fields; JSON, flags, help, equality and validation come from it.
+// What a model is: plain data. One visit lists the fields; JSON, flags, help, equality and validation come
+// from it.
 //
-// A sub-layer is y = N_out(alpha * x + g * N_branch(F(s * N_in(x)))). A Placement names a point in that space; each
-// field may be opened on its own. Letters of shapes: docs/shapes.md.
+// A sub-layer is y = N_out(alpha * x + g * N_branch(F(s * N_in(x)))). A Placement names a point in that
+// space; each field may be opened on its own. Letters of shapes: docs/shapes.md.
 #pragma once
 
 #include <array>
@@ -37,8 +38,8 @@ enum class NormKind {
 };
 
 enum class GateKind { constant, scalar, vector };  // what g is
-enum class QkNorm { none, per_head, whole };   // whole: over all heads jointly, as OLMo 2
-enum class Parallel { no, one_norm, two_norms };  // attention and FFN read one stream, one add; GPT-J, NeoX
+enum class QkNorm { none, per_head, whole };       // whole: over all heads jointly, as OLMo 2
+enum class Parallel { no, one_norm, two_norms };   // attention and FFN read one stream, one add; GPT-J, NeoX
 enum class Positions { none, learned, sinusoidal, rope, alibi };
 enum class Router { softmax, sigmoid };
 enum class Init { normal, scaled_normal, xavier };  // scaled: output projections / sqrt(2 L), as GPT-2
@@ -48,8 +49,8 @@ template <class E>
 struct EnumNames;  // names by value, as in files and flags
 template <>
 struct EnumNames<Placement> {
-  static constexpr std::array names{"post-norm",  "pre-norm",    "deep-norm",          "sandwich", "reordered",
-                                    "re-zero",    "layer-scale", "layer-norm-scaling", "sub-ln",   "plain"};
+  static constexpr std::array names{"post-norm", "pre-norm",    "deep-norm",          "sandwich", "reordered",
+                                    "re-zero",   "layer-scale", "layer-norm-scaling", "sub-ln",   "plain"};
 };
 template <>
 struct EnumNames<NormKind> {
@@ -147,16 +148,16 @@ struct ModelConfig {
   std::string model_type = "plumbline";  // the family whose files these are
   int64_t vocab_size = 0;
   int64_t width = 128;
-  int64_t max_length = 1024;   // positions a learned or sinusoidal table has; a bound for all
+  int64_t max_length = 1024;  // positions a learned or sinusoidal table has; a bound for all
   int64_t encoder_layers = 0;
   int64_t decoder_layers = 4;
 
-  LayerConfig layer;                                  // every layer, unless a run says otherwise
+  LayerConfig layer;  // every layer, unless a run says otherwise
   std::vector<LayerRun> encoder_runs, decoder_runs;
 
   Positions positions = Positions::rope;
   double rope_base = 10000;
-  double rope_fraction = 1;      // of head_dim that is rotated
+  double rope_fraction = 1;  // of head_dim that is rotated
   bool rope_interleaved = false;
   bool sinusoidal_split = false;  // sines first, then cosines (Marian), instead of alternating
   int64_t token_types = 0;
@@ -174,13 +175,15 @@ struct ModelConfig {
   double dropout = 0;            // on every branch before it is added
   double attention_dropout = 0;  // on attention weights
   double embedding_dropout = 0;
-  std::optional<Init> init;      // unset: what the placement says
+  std::optional<Init> init;  // unset: what the placement says
   double init_std = 0.02;
-  double router_aux = 0.01;      // weight of the load-balancing loss
+  double router_aux = 0.01;  // weight of the load-balancing loss
 
   int64_t bos_id = -1;
   std::vector<int64_t> eos_ids;
   int64_t pad_id = -1;
+  bool pad_untrained =
+      false;  // look-ups give the padding row no gradient (BERT, LLaMA files with a padding index)
   int64_t mask_id = -1;
   int64_t decoder_start_id = -1;
 
@@ -262,6 +265,7 @@ void visit(Config& c, Visitor&& v) {
   v("bos_id", c.bos_id, "id that begins a text (-1: none)");
   v("eos_ids", c.eos_ids, "ids that end a text");
   v("pad_id", c.pad_id, "padding id (-1: none)");
+  v("pad_untrained", c.pad_untrained, "look-ups give the padding row no gradient");
   v("mask_id", c.mask_id, "id of a masked token (-1: none)");
   v("decoder_start_id", c.decoder_start_id, "id the decoder starts from (-1: none)");
 }
@@ -280,14 +284,14 @@ struct SublayerFormula {
   double gate_value = 1;
   double beta = 1;  // init gain of V, output and feed-forward matrices; Q and K keep 1
 
-  std::string str() const;    // y = LN(0.5 x + g F(LN(x))), with this model's values
+  std::string str() const;  // y = LN(0.5 x + g F(LN(x))), with this model's values
   bool operator==(const SublayerFormula&) const = default;
 };
 SublayerFormula sublayer_formula(const ModelConfig& config, Side side, int64_t index);
 
-Init init_of(const ModelConfig& config);                // set, or what the placement says
+Init init_of(const ModelConfig& config);  // set, or what the placement says
 bool has_final_norm(const ModelConfig& config, Side side);
-double output_scale(const ModelConfig& config);         // on output projections at init: 1/sqrt(2L) or 1
+double output_scale(const ModelConfig& config);  // on output projections at init: 1/sqrt(2L) or 1
 
 // Throws Error(config) naming the first field that cannot be, what it is and what it may be.
 void validate(const ModelConfig& config);

@@ -46,21 +46,23 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
     key_norm_.emplace(b.child("key_norm"), c, whole ? kv : head_dim_);
   }
   if (formula.norm_inner) norm_inner_.emplace(b.child("norm_inner"), c, q);
-  output_.emplace(b.child("output"), q, std::vector<Linear::Part>{{width, formula.beta * output_scale(b.config)}},
+  output_.emplace(b.child("output"), q,
+                  std::vector<Linear::Part>{{width, formula.beta * output_scale(b.config)}},
                   c.attention_output_bias);
   if (kind == Kind::self && b.config.positions == Positions::alibi) {
     alibi_slopes_ = Tensor::of<float>({heads_}, alibi_slopes(heads_));
   }
 }
 
-Tensor MultiHeadAttention::head_normed(Context& context, const Tensor& x, const Norm& norm, int64_t heads) const {
+Tensor MultiHeadAttention::head_normed(Context& context, const Tensor& x, const Norm& norm,
+                                       int64_t heads) const {
   if (qk_norm_ == QkNorm::whole) return norm.forward(context, x);
   const Tensor by_head = x.reshape({x.rows() * heads, head_dim_});
   return norm.forward(context, by_head).reshape(x.shape());
 }
 
 MultiHeadAttention::Projected MultiHeadAttention::project_self(Context& context, const Tensor& x,
-                                                              const AttentionPass& pass) const {
+                                                               const AttentionPass& pass) const {
   const int64_t q = heads_ * head_dim_, kv = kv_heads_ * head_dim_;
   Projected p;
   if (qkv_) {
@@ -84,7 +86,7 @@ MultiHeadAttention::Projected MultiHeadAttention::project_self(Context& context,
 }
 
 MultiHeadAttention::Projected MultiHeadAttention::project_cross(Context& context, const Tensor& x,
-                                                               const AttentionPass& pass) const {
+                                                                const AttentionPass& pass) const {
   Projected p;
   p.q = {query_->forward(context, x), 0};
   if (query_norm_) p.q.t = head_normed(context, p.q.t, *query_norm_, heads_);
@@ -105,8 +107,12 @@ MultiHeadAttention::Projected MultiHeadAttention::project_cross(Context& context
 
 void MultiHeadAttention::rotate(Context& context, Projected& p, const AttentionPass& pass) const {
   PLUMB_CHECK(pass.rotary != nullptr);
-  ops::RopeInput in{.heads = heads_, .head_dim = head_dim_, .rotary_dim = pass.rotary->rotary_dim,
-                    .interleaved = interleaved_, .cos = pass.rotary->cos, .sin = pass.rotary->sin,
+  ops::RopeInput in{.heads = heads_,
+                    .head_dim = head_dim_,
+                    .rotary_dim = pass.rotary->rotary_dim,
+                    .interleaved = interleaved_,
+                    .cos = pass.rotary->cos,
+                    .sin = pass.rotary->sin,
                     .positions = pass.tokens->positions};
   in.x = p.q;
   ops::rope(context, in);
@@ -145,9 +151,17 @@ Tensor MultiHeadAttention::forward(Context& context, const Tensor& x, const Atte
   const int64_t length = pass.tokens->length;
   const int64_t keys = cross ? p.k.t.size(1) : pass.cached + length;
   ops::AttentionInput in{.q = p.q, .k = p.k, .v = p.v};
-  in.shape = {.batch = pass.tokens->batch, .queries = length, .keys = keys, .heads = heads_, .kv_heads = kv_heads_,
-              .head_dim = head_dim_, .value_dim = head_dim_, .scale = static_cast<float>(scale_),
-              .causal = !cross && pass.causal, .first_query = cross ? 0 : pass.cached, .window = window_,
+  in.shape = {.batch = pass.tokens->batch,
+              .queries = length,
+              .keys = keys,
+              .heads = heads_,
+              .kv_heads = kv_heads_,
+              .head_dim = head_dim_,
+              .value_dim = head_dim_,
+              .scale = static_cast<float>(scale_),
+              .causal = !cross && pass.causal,
+              .first_query = cross ? 0 : pass.cached,
+              .window = window_,
               .dropout = context.training ? static_cast<float>(dropout_) : 0.0f,
               .dropout_key = context.dropout_key(dropout_site_)};
   in.key_mask = cross ? pass.memory_mask : cached ? pass.slot_mask : pass.tokens->mask;

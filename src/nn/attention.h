@@ -1,5 +1,5 @@
-// Multi-head attention over the sequence itself or over an encoder's output, with grouped keys and values, norms on
-// queries and keys, rotary positions, ALiBi, windows and a cache.
+// Multi-head attention over the sequence itself or over an encoder's output, with grouped keys and values,
+// norms on queries and keys, rotary positions, ALiBi, windows and a cache.
 //   Vaswani 2017, 1706.03762; GQA: Ainslie 2023, 2305.13245; ALiBi: Press 2021, 2108.12409.
 #pragma once
 
@@ -37,7 +37,8 @@ class MultiHeadAttention {
   enum class Kind { self, cross };
   MultiHeadAttention(const Builder& b, const LayerConfig& c, const SublayerFormula& formula, Kind kind);
 
-  Tensor forward(Context& context, const Tensor& x, const AttentionPass& pass) const;  // (B, T, C) to the same
+  Tensor forward(Context& context, const Tensor& x,
+                 const AttentionPass& pass) const;  // (B, T, C) to the same
 
  private:
   struct Projected {
@@ -55,9 +56,9 @@ class MultiHeadAttention {
   bool rotary_, interleaved_;
   double scale_, dropout_;
   uint64_t dropout_site_;
-  Tensor alibi_slopes_;                          // (H) or undefined
-  std::optional<Linear> qkv_;                    // fused
-  std::optional<Linear> query_, key_, value_;    // or apart
+  Tensor alibi_slopes_;                        // (H) or undefined
+  std::optional<Linear> qkv_;                  // fused
+  std::optional<Linear> query_, key_, value_;  // or apart
   std::optional<Norm> query_norm_, key_norm_, norm_inner_;
   std::optional<Linear> output_;
 };

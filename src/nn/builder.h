@@ -1,4 +1,5 @@
-// What a module is built with: the table its parameters go to, their names' prefix, and how matrices are drawn.
+// What a module is built with: the table its parameters go to, their names' prefix, and how matrices are
+// drawn.
 #pragma once
 
 #include <string>

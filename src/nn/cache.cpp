@@ -25,7 +25,8 @@ Tensor reordered(const Tensor& t, const std::vector<int64_t>& source) {
   dims[0] = static_cast<int64_t>(source.size());
   Tensor n = Tensor::empty(Shape(dims), t.dtype());
   for (size_t b = 0; b < source.size(); ++b) {
-    std::memcpy(static_cast<char*>(n.raw()) + b * row, static_cast<const char*>(t.raw()) + source[b] * row, row);
+    std::memcpy(static_cast<char*>(n.raw()) + b * row, static_cast<const char*>(t.raw()) + source[b] * row,
+                row);
   }
   return n;
 }
@@ -63,7 +64,8 @@ void Cache::truncate(int64_t slots) {
   PLUMB_CHECK(slots <= length, "{} of {} slots", slots, length);
   for (int64_t b = 0; b < batch; ++b) {
     const uint8_t* row = mask.data<uint8_t>() + b * capacity;
-    positions.data<int32_t>()[b] = static_cast<int32_t>(std::count_if(row, row + slots, [](uint8_t m) { return m != 0; }));
+    positions.data<int32_t>()[b] =
+        static_cast<int32_t>(std::count_if(row, row + slots, [](uint8_t m) { return m != 0; }));
   }
   length = slots;
 }
@@ -71,7 +73,8 @@ void Cache::truncate(int64_t slots) {
 size_t Cache::bytes() const {
   size_t n = 0;
   for (const LayerCache& layer : layers) {
-    for (const Tensor* t : {&layer.k, &layer.v, &layer.cross_k, &layer.cross_v}) n += t->defined() ? t->bytes() : 0;
+    for (const Tensor* t : {&layer.k, &layer.v, &layer.cross_k, &layer.cross_v})
+      n += t->defined() ? t->bytes() : 0;
   }
   return n;
 }

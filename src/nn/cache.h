@@ -1,5 +1,5 @@
-// What decoding keeps: each layer's keys and values, which slots hold real tokens, and how many of those each sequence
-// has. Slots are filled left to right by all sequences together; padding is a masked slot.
+// What decoding keeps: each layer's keys and values, which slots hold real tokens, and how many of those each
+// sequence has. Slots are filled left to right by all sequences together; padding is a masked slot.
 #pragma once
 
 #include <vector>
@@ -15,11 +15,11 @@ struct LayerCache {
 
 struct Cache {
   int64_t batch = 0, capacity = 0;
-  int64_t length = 0;         // slots filled
-  Tensor mask;                // (B, capacity) u8
-  Tensor positions;           // (B) i32: real tokens so far
-  Tensor memory;              // (B, S, C) the encoder's output, and
-  Tensor memory_mask;         // (B, S) u8 or undefined
+  int64_t length = 0;  // slots filled
+  Tensor mask;         // (B, capacity) u8
+  Tensor positions;    // (B) i32: real tokens so far
+  Tensor memory;       // (B, S, C) the encoder's output, and
+  Tensor memory_mask;  // (B, S) u8 or undefined
   std::vector<LayerCache> layers;
 
   Cache(int64_t batch_size, int64_t layer_count, int64_t slots);

@@ -33,9 +33,9 @@ Experts::Experts(const Builder& b, const LayerConfig& c, const SublayerFormula& 
 
 Tensor Experts::routed(Context& context, const Tensor& rows) const {
   const Tensor logits = router_.forward(context, rows);
-  const ops::Routing routing =
-      ops::route(context, logits,
-                 {.top_k = top_k_, .score = router_kind_, .normalize = normalize_, .balance = context.balance});
+  const ops::Routing routing = ops::route(
+      context, logits,
+      {.top_k = top_k_, .score = router_kind_, .normalize = normalize_, .balance = context.balance});
   if (context.balance_sum && !context.again) *context.balance_sum += routing.balance_loss;
   const std::vector<Tensor> inputs =
       ops::split_rows(context, ops::dispatch(context, rows, routing), routing.offsets);

@@ -2,12 +2,14 @@
 
 namespace plumb {
 
-FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerFormula& formula, int64_t hidden)
+FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerFormula& formula,
+                         int64_t hidden)
     : activation_(c.activation),
       up_(b.child("up"), b.config.width, {{hidden, formula.beta}}, c.ffn_bias),
       down_(b.child("down"), hidden, {{b.config.width, formula.beta * output_scale(b.config)}}, c.ffn_bias) {
   if (c.gated) {
-    gate_.emplace(b.child("gate"), b.config.width, std::vector<Linear::Part>{{hidden, formula.beta}}, c.ffn_bias);
+    gate_.emplace(b.child("gate"), b.config.width, std::vector<Linear::Part>{{hidden, formula.beta}},
+                  c.ffn_bias);
   }
   if (formula.norm_inner) norm_inner_.emplace(b.child("norm_inner"), c, hidden);
 }

@@ -6,9 +6,10 @@ namespace plumb {
 
 Layer::Layer(const Builder& b, Side side, int64_t index)
     : parallel_(layer_config(b.config, side, index).parallel),
-      attend_(b.child("attention"), resolved_layer(b.config, side, index), sublayer_formula(b.config, side, index)),
-      attention_(b.child("attention"), resolved_layer(b.config, side, index), sublayer_formula(b.config, side, index),
-                 MultiHeadAttention::Kind::self) {
+      attend_(b.child("attention"), resolved_layer(b.config, side, index),
+              sublayer_formula(b.config, side, index)),
+      attention_(b.child("attention"), resolved_layer(b.config, side, index),
+                 sublayer_formula(b.config, side, index), MultiHeadAttention::Kind::self) {
   const LayerConfig c = resolved_layer(b.config, side, index);
   const SublayerFormula formula = sublayer_formula(b.config, side, index);
   if (side == Side::decoder && b.config.has_encoder()) {
@@ -37,7 +38,8 @@ Tensor Layer::transform(Context& context, const Tensor& x, const Sequence& token
 void Layer::forward(Context& context, Stream& x, const AttentionPass& pass) const {
   const Tensor& mask = pass.tokens->mask;
   if (parallel_ == Parallel::no) {
-    attend_.forward(context, x, [&](const Tensor& h) { return attention_.forward(context, h, pass); }, mask);
+    attend_.forward(
+        context, x, [&](const Tensor& h) { return attention_.forward(context, h, pass); }, mask);
   } else {
     const auto both = [&](const Tensor& h) {
       const Tensor other = transform_ ? transform_->input(context, x, mask) : h;

@@ -35,12 +35,18 @@ void draw(const Parameter& p, RandomKey key) {
 
 std::string_view role_name(Role role) {
   switch (role) {
-    case Role::matrix: return "matrix";
-    case Role::embedding: return "embedding";
-    case Role::bias: return "bias";
-    case Role::gain: return "gain";
-    case Role::gate: return "gate";
-    case Role::statistic: return "statistic";
+    case Role::matrix:
+      return "matrix";
+    case Role::embedding:
+      return "embedding";
+    case Role::bias:
+      return "bias";
+    case Role::gain:
+      return "gain";
+    case Role::gate:
+      return "gate";
+    case Role::statistic:
+      return "statistic";
   }
   return "?";
 }

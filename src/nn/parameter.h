@@ -1,6 +1,6 @@
-// The parameter table: every tensor that a model owns, once, with how it starts and how it is treated. It is derived
-// from the config by building the modules, which add their parameters here; optimizers, checkpoints, family files,
-// `plumb info` and `plumb check` read it.
+// The parameter table: every tensor that a model owns, once, with how it starts and how it is treated. It is
+// derived from the config by building the modules, which add their parameters here; optimizers, checkpoints,
+// family files, `plumb info` and `plumb check` read it.
 #pragma once
 
 #include <memory>
@@ -39,8 +39,8 @@ struct Parameter {
   bool trainable = true;       // false: no gradient slot
   Tensor value;                // f32 when trained; as stored in a file when only run
 
-  // Decoupled weight decay reaches matrices and embeddings, by role and rank and not by name: never biases, gains,
-  // gates or buffers.
+  // Decoupled weight decay reaches matrices and embeddings, by role and rank and not by name: never biases,
+  // gains, gates or buffers.
   bool decays() const { return shape.rank() >= 2 && role != Role::statistic; }
   std::string init_words() const;  // "N(0, 0.02)", "1"
 };

@@ -28,7 +28,8 @@ Stack::Stack(const Builder& b, Side side) : side_(side), name_(b.prefix) {
 }
 
 AttentionPass Stack::attention_pass(const StackPass& pass, int64_t layer) const {
-  AttentionPass a{.tokens = &pass.tokens, .causal = side_ == Side::decoder,
+  AttentionPass a{.tokens = &pass.tokens,
+                  .causal = side_ == Side::decoder,
                   .rotary = rotary_.cos.defined() ? &rotary_ : nullptr};
   a.memory = pass.memory;
   a.memory_mask = pass.memory_mask;
@@ -41,7 +42,8 @@ AttentionPass Stack::attention_pass(const StackPass& pass, int64_t layer) const 
 }
 
 // Keeps the layer's input alone, and runs the layer again when its gradient is due (Chen 2016, 1604.06174).
-void Stack::recomputed(Context& context, Stream& stream, const Layer& layer, const AttentionPass& pass) const {
+void Stack::recomputed(Context& context, Stream& stream, const Layer& layer,
+                       const AttentionPass& pass) const {
   const Tensor x = stream.value(context);
   Context first = context;
   first.tape = nullptr;
@@ -50,7 +52,8 @@ void Stack::recomputed(Context& context, Stream& stream, const Layer& layer, con
   Tensor y = once.value(first).without_grad();
   y.set_requires_grad();
   stream.replace(y);
-  context.tape->record([context, x, &layer, pass, tokens = *pass.tokens, result = y.gradient()]() mutable {
+  context.tape->record([context, x, &layer, pass = AttentionPass(pass), tokens = *pass.tokens,
+                        result = y.gradient()]() mutable {
     if (!arrived(result)) return;
     Tape tape;
     Context again = context;
@@ -78,7 +81,8 @@ Tensor Stack::forward(Context& context, const Tensor& x, const StackPass& pass) 
     }
   }
   if (context.observer) observe(context, name_, "output", stream.value(context));
-  const Tensor y = final_norm_ ? stream.normed(context, *final_norm_, 1, pass.tokens.mask) : stream.value(context);
+  const Tensor y =
+      final_norm_ ? stream.normed(context, *final_norm_, 1, pass.tokens.mask) : stream.value(context);
   if (pass.hidden) pass.hidden->push_back(y);
   return y;
 }

@@ -9,8 +9,8 @@ namespace plumb {
 
 struct StackPass {
   Sequence tokens;
-  Cache* cache = nullptr;                // decoder only
-  Tensor memory, memory_mask;            // encoder's output, for a decoder that reads one
+  Cache* cache = nullptr;                 // decoder only
+  Tensor memory, memory_mask;             // encoder's output, for a decoder that reads one
   std::vector<Tensor>* hidden = nullptr;  // collects the input of each layer and the stack's output
 };
 

@@ -1,5 +1,6 @@
-// The residual stream between sub-layers: a value and, while nothing has asked for the sum, the addition that is still to
-// be made. So an add and the norm that reads it run as one pass over memory, wherever the norm stands.
+// The residual stream between sub-layers: a value and, while nothing has asked for the sum, the addition that
+// is still to be made. So an add and the norm that reads it run as one pass over memory, wherever the norm
+// stands.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,7 @@ class Stream {
  public:
   explicit Stream(Tensor x) : value_(std::move(x)) {}
 
-  Tensor value(Context& context);  // (B, T, C)
+  Tensor value(Context& context);                                                       // (B, T, C)
   Tensor normed(Context& context, const Norm& norm, double s, const Tensor& row_mask);  // s * norm(value)
 
   void replace(Tensor x);

@@ -9,8 +9,10 @@ Sublayer::Sublayer(const Builder& b, const LayerConfig& c, const SublayerFormula
   if (formula.norm_branch) norm_branch_.emplace(b.child("norm_branch"), c, width);
   if (formula.norm_out) norm_out_.emplace(b.child("norm_out"), c, width);
   if (formula.gate != GateKind::constant) {
-    gate_ = b.table.add({.name = b.name("gate"), .shape = {formula.gate == GateKind::scalar ? 1 : width},
-                         .role = Role::gate, .constant = formula.gate_value});
+    gate_ = b.table.add({.name = b.name("gate"),
+                         .shape = {formula.gate == GateKind::scalar ? 1 : width},
+                         .role = Role::gate,
+                         .constant = formula.gate_value});
   }
 }
 
@@ -31,7 +33,8 @@ void Sublayer::forward(Context& context, Stream& stream, const Branch& f, const 
   if (formula_.alpha == 0 && constant && formula_.gate_value == 1) {
     stream.replace(branch);  // no shortcut: the stream before is not even read
   } else {
-    stream.add(context, {.branch = branch, .alpha = formula_.alpha,
+    stream.add(context, {.branch = branch,
+                         .alpha = formula_.alpha,
                          .gate_constant = constant ? formula_.gate_value : 1,
                          .gate = gate_ ? gate_->value : Tensor()});
   }

@@ -27,7 +27,8 @@ namespace {
   return a;
 }
 
-// Fused projections hand in one tensor three times: its gradient is asked for once, and every column is written.
+// Fused projections hand in one tensor three times: its gradient is asked for once, and every column is
+// written.
 struct ColumnTargets {
   GradientTarget q, k, v;
 };
@@ -41,21 +42,31 @@ ColumnTargets column_targets(const AttentionInput& in) {
   return t;
 }
 
-void attention_backward_of(const AttentionInput& in, const Tensor& out, const Tensor& lse, const float* dout) {
+void attention_backward_of(const AttentionInput& in, const Tensor& out, const Tensor& lse,
+                           const float* dout) {
   const ColumnTargets t = column_targets(in);
   PLUMB_CHECK(t.q.data && t.k.data && t.v.data, "queries, keys and values take gradients together");
-  attention_backward(filled(in, out, lse),
-                     {.dout = dout, .dout_row = out.width(), .dq = t.q.data + in.q.first, .dq_row = in.q.t.width(),
-                      .dk = t.k.data + in.k.first, .dk_row = in.k.t.width(), .dv = t.v.data + in.v.first,
-                      .dv_row = in.v.t.width(), .add_dq = t.q.add, .add_dk = t.k.add, .add_dv = t.v.add});
+  attention_backward(filled(in, out, lse), {.dout = dout,
+                                            .dout_row = out.width(),
+                                            .dq = t.q.data + in.q.first,
+                                            .dq_row = in.q.t.width(),
+                                            .dk = t.k.data + in.k.first,
+                                            .dk_row = in.k.t.width(),
+                                            .dv = t.v.data + in.v.first,
+                                            .dv_row = in.v.t.width(),
+                                            .add_dq = t.q.add,
+                                            .add_dk = t.k.add,
+                                            .add_dv = t.v.add});
 }
 
 }  // namespace
 
 Tensor attention(Context& context, const AttentionInput& input) {
   const ::plumb::Attention& s = input.shape;
-  PLUMB_CHECK(input.q.t.size(0) == s.batch && input.q.t.size(1) == s.queries, "queries {}", input.q.t.shape().str());
-  PLUMB_CHECK(input.k.t.size(0) == s.batch && input.k.t.size(1) >= s.keys, "keys {}", input.k.t.shape().str());
+  PLUMB_CHECK(input.q.t.size(0) == s.batch && input.q.t.size(1) == s.queries, "queries {}",
+              input.q.t.shape().str());
+  PLUMB_CHECK(input.k.t.size(0) == s.batch && input.k.t.size(1) >= s.keys, "keys {}",
+              input.k.t.shape().str());
   Tensor out = Tensor::empty({s.batch, s.queries, s.heads * s.value_dim});
   const bool record = context.records(input.q.t);
   const Tensor lse = record ? Tensor::empty({s.batch, s.heads, s.queries}) : Tensor();
@@ -70,9 +81,16 @@ Tensor attention(Context& context, const AttentionInput& input) {
 
 void rope(Context& context, const RopeInput& in) {
   const auto turn = [in](float* x, bool inverse) {
-    ::plumb::rope({.x = x + in.x.first, .rows = in.x.t.rows(), .row_stride = in.x.t.width(), .heads = in.heads,
-                   .head_dim = in.head_dim, .rotary_dim = in.rotary_dim, .interleaved = in.interleaved,
-                   .cos = in.cos.f32(), .sin = in.sin.f32(), .positions = in.positions.data<int32_t>(),
+    ::plumb::rope({.x = x + in.x.first,
+                   .rows = in.x.t.rows(),
+                   .row_stride = in.x.t.width(),
+                   .heads = in.heads,
+                   .head_dim = in.head_dim,
+                   .rotary_dim = in.rotary_dim,
+                   .interleaved = in.interleaved,
+                   .cos = in.cos.f32(),
+                   .sin = in.sin.f32(),
+                   .positions = in.positions.data<int32_t>(),
                    .inverse = inverse});
   };
   turn(in.x.t.f32(), false);

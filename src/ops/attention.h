@@ -6,7 +6,8 @@
 
 namespace plumb::ops {
 
-// Columns first .. of a tensor (B, T, ...): so that queries, keys and values may be parts of one fused product.
+// Columns first .. of a tensor (B, T, ...): so that queries, keys and values may be parts of one fused
+// product.
 struct Columns {
   Tensor t;
   int64_t first = 0;

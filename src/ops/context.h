@@ -10,15 +10,15 @@
 namespace plumb {
 
 // A point of the model that can be watched, e.g. {"decoder.3.feed_forward", "branch"}. quantity is one of
-// "stream" (the residual stream as the sub-layer receives it), "input" (after N_in), "branch" (what is added, after
-// N_branch), "output" (after the add and N_out).
+// "stream" (the residual stream as the sub-layer receives it), "input" (after N_in), "branch" (what is added,
+// after N_branch), "output" (after the add and N_out).
 struct Site {
   const std::string& module;
   const char* quantity;
 };
 
-// Sees tensors as they are made, and their gradients as they arrive. Called on the thread that runs the pass; must not
-// change what it sees.
+// Sees tensors as they are made, and their gradients as they arrive. Called on the thread that runs the pass;
+// must not change what it sees.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -27,16 +27,16 @@ class Observer {
 };
 
 struct Context {
-  Tape* tape = nullptr;          // null: nothing is recorded
-  bool training = false;         // dropout on, batch statistics of this batch
-  bool plain = false;            // the plain composition in place of fused kernels
-  bool recompute = false;        // layers keep their input alone, and run again in the backward pass
-  bool again = false;            // this is such a second run: statistics and observers had their turn
-  DType compute = DType::f32;    // dtype of products: f32, or bf16 with f32 sums
-  RandomKey random;              // of this pass: seed, and a stream that differs by step and micro-batch
-  Observer* observer = nullptr;  // null: nothing is watched, nothing allocated
-  double balance = 0;            // weight of the experts' load-balancing loss in this pass
-  double* balance_sum = nullptr; // where its unweighted value is added up over layers, or null
+  Tape* tape = nullptr;           // null: nothing is recorded
+  bool training = false;          // dropout on, batch statistics of this batch
+  bool plain = false;             // the plain composition in place of fused kernels
+  bool recompute = false;         // layers keep their input alone, and run again in the backward pass
+  bool again = false;             // this is such a second run: statistics and observers had their turn
+  DType compute = DType::f32;     // dtype of products: f32, or bf16 with f32 sums
+  RandomKey random;               // of this pass: seed, and a stream that differs by step and micro-batch
+  Observer* observer = nullptr;   // null: nothing is watched, nothing allocated
+  double balance = 0;             // weight of the experts' load-balancing loss in this pass
+  double* balance_sum = nullptr;  // where its unweighted value is added up over layers, or null
 
   bool records(const Tensor& t) const { return tape && t.requires_grad(); }
   // The random stream of one dropout site in this pass: the same in a recomputed forward.

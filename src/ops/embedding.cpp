@@ -13,18 +13,28 @@ void lookup_backward(const Lookup& l, const float* dy) {
   if (!dtable.data) return;
   const int64_t width = l.table.width();
   if (l.untrained_row < 0) {
-    embedding_backward({.rows = l.ids.numel(), .vocabulary = l.table.size(0), .width = width,
-                        .ids = l.ids.data<int32_t>(), .dy = dy, .scale = static_cast<float>(l.scale),
-                        .dtable = dtable.data, .add = dtable.add});
+    embedding_backward({.rows = l.ids.numel(),
+                        .vocabulary = l.table.size(0),
+                        .width = width,
+                        .ids = l.ids.data<int32_t>(),
+                        .dy = dy,
+                        .scale = static_cast<float>(l.scale),
+                        .dtable = dtable.data,
+                        .add = dtable.add});
     return;
   }
   // What the row held before (from a tied head) stays.
   float* row = dtable.data + l.untrained_row * width;
   std::vector<float> before(width, 0.0f);
   if (dtable.add) before.assign(row, row + width);
-  embedding_backward({.rows = l.ids.numel(), .vocabulary = l.table.size(0), .width = width,
-                      .ids = l.ids.data<int32_t>(), .dy = dy, .scale = static_cast<float>(l.scale),
-                      .dtable = dtable.data, .add = dtable.add});
+  embedding_backward({.rows = l.ids.numel(),
+                      .vocabulary = l.table.size(0),
+                      .width = width,
+                      .ids = l.ids.data<int32_t>(),
+                      .dy = dy,
+                      .scale = static_cast<float>(l.scale),
+                      .dtable = dtable.data,
+                      .add = dtable.add});
   std::copy(before.begin(), before.end(), row);
 }
 
@@ -52,9 +62,15 @@ Tensor embedding(Context& context, const std::vector<Lookup>& lookups) {
   for (size_t i = 0; i < lookups.size(); ++i) {
     const Lookup& l = lookups[i];
     PLUMB_CHECK(l.ids.shape() == ids && l.table.width() == y.width());
-    embedding_forward({.rows = l.ids.numel(), .vocabulary = l.table.size(0), .width = y.width(),
-                       .ids = l.ids.data<int32_t>(), .table = l.table.raw(), .dtype = l.table.dtype(),
-                       .scale = static_cast<float>(l.scale), .y = y.f32(), .add = i > 0});
+    embedding_forward({.rows = l.ids.numel(),
+                       .vocabulary = l.table.size(0),
+                       .width = y.width(),
+                       .ids = l.ids.data<int32_t>(),
+                       .table = l.table.raw(),
+                       .dtype = l.table.dtype(),
+                       .scale = static_cast<float>(l.scale),
+                       .y = y.f32(),
+                       .add = i > 0});
     record = record || context.records(l.table);
   }
   if (!record) return y;
@@ -69,7 +85,10 @@ Tensor embedding(Context& context, const std::vector<Lookup>& lookups) {
 
 Tensor gather_rows(Context& context, const Tensor& x, const Tensor& index) {
   Tensor y = Tensor::empty({index.numel(), x.width()});
-  ::plumb::gather_rows({.rows = index.numel(), .width = x.width(), .index = index.data<int32_t>(), .x = x.f32(),
+  ::plumb::gather_rows({.rows = index.numel(),
+                        .width = x.width(),
+                        .index = index.data<int32_t>(),
+                        .x = x.f32(),
                         .y = y.f32()});
   if (!context.records(x)) return y;
   y.set_requires_grad();
@@ -78,15 +97,22 @@ Tensor gather_rows(Context& context, const Tensor& x, const Tensor& index) {
     if (!dy) return;
     const GradientTarget dx = gradient_target(x);
     if (!dx.add) std::fill_n(dx.data, x.numel(), 0.0f);
-    ::plumb::scatter_rows({.rows = index.numel(), .width = x.width(), .index = index.data<int32_t>(), .x = dy,
-                           .y = dx.data, .add = true});
+    ::plumb::scatter_rows({.rows = index.numel(),
+                           .width = x.width(),
+                           .index = index.data<int32_t>(),
+                           .x = dy,
+                           .y = dx.data,
+                           .add = true});
   });
   return y;
 }
 
 Tensor scatter_rows(Context& context, const Tensor& x, const Tensor& index, int64_t rows) {
   Tensor y = Tensor::zeros({rows, x.width()});
-  ::plumb::scatter_rows({.rows = index.numel(), .width = x.width(), .index = index.data<int32_t>(), .x = x.f32(),
+  ::plumb::scatter_rows({.rows = index.numel(),
+                         .width = x.width(),
+                         .index = index.data<int32_t>(),
+                         .x = x.f32(),
                          .y = y.f32()});
   if (!context.records(x)) return y;
   y.set_requires_grad();
@@ -94,8 +120,12 @@ Tensor scatter_rows(Context& context, const Tensor& x, const Tensor& index, int6
     const float* dy = arrived(result);
     if (!dy) return;
     const GradientTarget dx = gradient_target(x);
-    ::plumb::gather_rows({.rows = index.numel(), .width = x.width(), .index = index.data<int32_t>(), .x = dy,
-                          .y = dx.data, .add = dx.add});
+    ::plumb::gather_rows({.rows = index.numel(),
+                          .width = x.width(),
+                          .index = index.data<int32_t>(),
+                          .x = dy,
+                          .y = dx.data,
+                          .add = dx.add});
   });
   return y;
 }

@@ -21,10 +21,13 @@ MatrixOperand weight_operand(const LinearWeights& w, bool transposed) {
 Tensor product(Context& context, const Tensor& x, const LinearWeights& w) {
   PLUMB_CHECK(x.width() == w.inputs(), "linear: {} into {}", x.shape().str(), w.weight.shape().str());
   Tensor y = Tensor::empty(with_width(x.shape(), w.outputs()));
-  gemm({.m = x.rows(), .n = w.outputs(), .k = w.inputs(),
+  gemm({.m = x.rows(),
+        .n = w.outputs(),
+        .k = w.inputs(),
         .a = {x.raw(), x.dtype(), x.width(), false},
         .b = weight_operand(w, true),
-        .c = y.f32(), .ldc = w.outputs(),
+        .c = y.f32(),
+        .ldc = w.outputs(),
         .bias = w.bias.defined() ? w.bias.f32() : nullptr,
         .compute = context.compute});
   return y;
@@ -33,10 +36,15 @@ Tensor product(Context& context, const Tensor& x, const LinearWeights& w) {
 // dx = dy · W into `dx`, unless that is null.
 void input_gradient(DType compute, const float* dy, int64_t rows, const LinearWeights& w, GradientTarget dx) {
   if (!dx.data) return;
-  gemm({.m = rows, .n = w.inputs(), .k = w.outputs(),
+  gemm({.m = rows,
+        .n = w.inputs(),
+        .k = w.outputs(),
         .a = {dy, DType::f32, w.outputs(), false},
         .b = weight_operand(w, false),
-        .c = dx.data, .ldc = w.inputs(), .add = dx.add, .compute = compute});
+        .c = dx.data,
+        .ldc = w.inputs(),
+        .add = dx.add,
+        .compute = compute});
 }
 
 // dW = dyᵀ · x (or xᵀ · dy), db = column sums of dy.
@@ -44,10 +52,15 @@ void weight_gradient(DType compute, const float* dy, const Tensor& x, const Line
   const MatrixOperand dy_operand{dy, DType::f32, w.outputs(), w.in_out ? false : true};
   const MatrixOperand x_operand{x.raw(), x.dtype(), w.inputs(), w.in_out ? true : false};
   if (const GradientTarget dw = gradient_target(w.weight); dw.data) {
-    gemm({.m = w.weight.size(0), .n = w.weight.size(1), .k = x.rows(),
+    gemm({.m = w.weight.size(0),
+          .n = w.weight.size(1),
+          .k = x.rows(),
           .a = w.in_out ? x_operand : dy_operand,
           .b = w.in_out ? dy_operand : x_operand,
-          .c = dw.data, .ldc = w.weight.size(1), .add = dw.add, .compute = compute});
+          .c = dw.data,
+          .ldc = w.weight.size(1),
+          .add = dw.add,
+          .compute = compute});
   }
   if (!w.bias.defined()) return;
   if (const GradientTarget db = gradient_target(w.bias); db.data) {
@@ -56,8 +69,8 @@ void weight_gradient(DType compute, const float* dy, const Tensor& x, const Line
 }
 
 bool recorded(const Context& context, const Tensor& x, const LinearWeights& w) {
-  return context.tape && (x.requires_grad() || w.weight.requires_grad() ||
-                          (w.bias.defined() && w.bias.requires_grad()));
+  return context.tape &&
+         (x.requires_grad() || w.weight.requires_grad() || (w.bias.defined() && w.bias.requires_grad()));
 }
 
 }  // namespace
@@ -95,8 +108,13 @@ Tensor activated_linear(Context& context, const Tensor& x, Activation kind, cons
     const Tensor scratch = dx.add ? Tensor::empty(x.shape()) : Tensor();
     float* dh = dx.add ? scratch.f32() : dx.data;
     input_gradient(compute, dy, x.rows(), w, {dh, false});
-    activation_backward({.kind = kind, .rows = x.rows(), .width = x.width(), .x = x.f32(), .dy = dh,
-                         .dx = dx.data, .add_x = dx.add});
+    activation_backward({.kind = kind,
+                         .rows = x.rows(),
+                         .width = x.width(),
+                         .x = x.f32(),
+                         .dy = dh,
+                         .dx = dx.data,
+                         .add_x = dx.add});
   });
   return y;
 }
@@ -107,8 +125,14 @@ Tensor gated_linear(Context& context, const Tensor& gate, const Tensor& up, Acti
   PLUMB_CHECK(gate.shape() == up.shape());
   const auto activate = [gate, up, kind] {
     Tensor h = Tensor::empty(up.shape());
-    gated_forward({.kind = kind, .rows = up.rows(), .width = up.width(), .gate = gate.f32(),
-                   .gate_stride = gate.width(), .up = up.f32(), .up_stride = up.width(), .y = h.f32()});
+    gated_forward({.kind = kind,
+                   .rows = up.rows(),
+                   .width = up.width(),
+                   .gate = gate.f32(),
+                   .gate_stride = gate.width(),
+                   .up = up.f32(),
+                   .up_stride = up.width(),
+                   .y = h.f32()});
     return h;
   };
   Tensor y = product(context, activate(), w);
@@ -123,10 +147,19 @@ Tensor gated_linear(Context& context, const Tensor& gate, const Tensor& up, Acti
     PLUMB_CHECK(dgate.data && dup.data && dgate.add == dup.add, "gate and up take gradients together");
     const Tensor scratch = Tensor::empty(up.shape());
     input_gradient(compute, dy, up.rows(), w, {scratch.f32(), false});
-    gated_backward({.kind = kind, .rows = up.rows(), .width = up.width(), .gate = gate.f32(),
-                    .gate_stride = gate.width(), .up = up.f32(), .up_stride = up.width(), .dy = scratch.f32(),
-                    .dgate = dgate.data, .dgate_stride = gate.width(), .dup = dup.data,
-                    .dup_stride = up.width(), .add = dgate.add});
+    gated_backward({.kind = kind,
+                    .rows = up.rows(),
+                    .width = up.width(),
+                    .gate = gate.f32(),
+                    .gate_stride = gate.width(),
+                    .up = up.f32(),
+                    .up_stride = up.width(),
+                    .dy = scratch.f32(),
+                    .dgate = dgate.data,
+                    .dgate_stride = gate.width(),
+                    .dup = dup.data,
+                    .dup_stride = up.width(),
+                    .add = dgate.add});
   });
   return y;
 }
@@ -140,8 +173,13 @@ Tensor activation(Context& context, const Tensor& x, Activation kind) {
     const float* dy = arrived(result);
     if (!dy) return;
     const GradientTarget dx = gradient_target(x);
-    activation_backward({.kind = kind, .rows = x.rows(), .width = x.width(), .x = x.f32(), .dy = dy,
-                         .dx = dx.data, .add_x = dx.add});
+    activation_backward({.kind = kind,
+                         .rows = x.rows(),
+                         .width = x.width(),
+                         .x = x.f32(),
+                         .dy = dy,
+                         .dx = dx.data,
+                         .add_x = dx.add});
   });
   return y;
 }
@@ -149,8 +187,14 @@ Tensor activation(Context& context, const Tensor& x, Activation kind) {
 Tensor gated(Context& context, const Tensor& gate, const Tensor& up, Activation kind) {
   PLUMB_CHECK(gate.shape() == up.shape());
   Tensor y = Tensor::empty(up.shape());
-  gated_forward({.kind = kind, .rows = up.rows(), .width = up.width(), .gate = gate.f32(),
-                 .gate_stride = gate.width(), .up = up.f32(), .up_stride = up.width(), .y = y.f32()});
+  gated_forward({.kind = kind,
+                 .rows = up.rows(),
+                 .width = up.width(),
+                 .gate = gate.f32(),
+                 .gate_stride = gate.width(),
+                 .up = up.f32(),
+                 .up_stride = up.width(),
+                 .y = y.f32()});
   if (!context.records(gate) && !context.records(up)) return y;
   y.set_requires_grad();
   context.tape->record([gate, up, kind, result = y.gradient()] {
@@ -158,10 +202,19 @@ Tensor gated(Context& context, const Tensor& gate, const Tensor& up, Activation 
     if (!dy) return;
     const GradientTarget dgate = gradient_target(gate), dup = gradient_target(up);
     PLUMB_CHECK(dgate.data && dup.data && dgate.add == dup.add, "gate and up take gradients together");
-    gated_backward({.kind = kind, .rows = up.rows(), .width = up.width(), .gate = gate.f32(),
-                    .gate_stride = gate.width(), .up = up.f32(), .up_stride = up.width(), .dy = dy,
-                    .dgate = dgate.data, .dgate_stride = gate.width(), .dup = dup.data,
-                    .dup_stride = up.width(), .add = dgate.add});
+    gated_backward({.kind = kind,
+                    .rows = up.rows(),
+                    .width = up.width(),
+                    .gate = gate.f32(),
+                    .gate_stride = gate.width(),
+                    .up = up.f32(),
+                    .up_stride = up.width(),
+                    .dy = dy,
+                    .dgate = dgate.data,
+                    .dgate_stride = gate.width(),
+                    .dup = dup.data,
+                    .dup_stride = up.width(),
+                    .add = dgate.add});
   });
   return y;
 }

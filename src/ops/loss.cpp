@@ -28,10 +28,14 @@ LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, c
   if (logits_bias.defined()) {
     bias_forward(logits.rows(), logits.width(), logits.f32(), logits_bias.f32(), logits.f32());
   }
-  const LossSums sums = ::plumb::cross_entropy(
-      {.rows = logits.rows(), .vocabulary = logits.width(), .logits = logits.f32(), .targets = targets,
-       .label_smoothing = static_cast<float>(o.label_smoothing), .z_loss = static_cast<float>(o.z_loss),
-       .scale = o.scale, .gradient = logits.requires_grad()});
+  const LossSums sums = ::plumb::cross_entropy({.rows = logits.rows(),
+                                                .vocabulary = logits.width(),
+                                                .logits = logits.f32(),
+                                                .targets = targets,
+                                                .label_smoothing = static_cast<float>(o.label_smoothing),
+                                                .z_loss = static_cast<float>(o.z_loss),
+                                                .scale = o.scale,
+                                                .gradient = logits.requires_grad()});
   if (logits.requires_grad()) {
     logits.gradient()->value = std::make_unique<Tensor>(logits.without_grad());
     logits.gradient()->written = true;
@@ -42,8 +46,8 @@ LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, c
 
 }  // namespace
 
-LossSums linear_cross_entropy(Context& context, const Tensor& h, const LinearWeights& head, const Tensor& logits_bias,
-                              const Tensor& targets, const LossOptions& options) {
+LossSums linear_cross_entropy(Context& context, const Tensor& h, const LinearWeights& head,
+                              const Tensor& logits_bias, const Tensor& targets, const LossOptions& options) {
   PLUMB_CHECK(targets.numel() == h.rows(), "{} targets for {}", targets.numel(), h.shape().str());
   if (context.plain) {
     Tensor logits = linear(context, h, head);
@@ -56,8 +60,8 @@ LossSums linear_cross_entropy(Context& context, const Tensor& h, const LinearWei
   LossSums sums;
   for (int64_t first = 0; first < h.rows(); first += chunk) {
     const int64_t count = std::min(chunk, h.rows() - first);
-    sums += chunk_loss(context, rows.rows_view(first, count), dh.data ? dh.data + first * h.width() : nullptr, dh.add,
-                       head, logits_bias, targets.data<int32_t>() + first, options);
+    sums += chunk_loss(context, rows.rows_view(first, count), dh.data ? dh.data + first * h.width() : nullptr,
+                       dh.add, head, logits_bias, targets.data<int32_t>() + first, options);
   }
   return sums;
 }
@@ -68,10 +72,14 @@ LossSums cross_entropy(Context& context, const Tensor& logits, const Tensor& tar
   const GradientTarget d = record ? gradient_target(logits) : GradientTarget{};
   PLUMB_CHECK(!d.add, "logits have one loss");
   if (record) std::copy_n(logits.f32(), logits.numel(), d.data);
-  return ::plumb::cross_entropy({.rows = logits.rows(), .vocabulary = logits.width(),
-                                 .logits = record ? d.data : logits.f32(), .targets = targets.data<int32_t>(),
+  return ::plumb::cross_entropy({.rows = logits.rows(),
+                                 .vocabulary = logits.width(),
+                                 .logits = record ? d.data : logits.f32(),
+                                 .targets = targets.data<int32_t>(),
                                  .label_smoothing = static_cast<float>(o.label_smoothing),
-                                 .z_loss = static_cast<float>(o.z_loss), .scale = o.scale, .gradient = record});
+                                 .z_loss = static_cast<float>(o.z_loss),
+                                 .scale = o.scale,
+                                 .gradient = record});
 }
 
 Tensor add_untrained_bias(Context& context, const Tensor& x, const Tensor& bias) {

@@ -12,14 +12,15 @@ struct LossOptions {
   double scale = 1;  // 1 / targets of the whole accumulated step: the gradient is of scale * sum
 };
 
-// Sums over the rows with a target (kIgnore: none), and where the context records, the gradient of scale * loss. The
-// logits (N, V) exist a chunk of rows at a time, and their gradient goes back into h and the weights at once.
-// h (..., C); targets (N) i32; logits_bias (V) or undefined, untrained.
-LossSums linear_cross_entropy(Context& context, const Tensor& h, const LinearWeights& head, const Tensor& logits_bias,
-                              const Tensor& targets, const LossOptions& options);
+// Sums over the rows with a target (kIgnore: none), and where the context records, the gradient of scale *
+// loss. The logits (N, V) exist a chunk of rows at a time, and their gradient goes back into h and the
+// weights at once. h (..., C); targets (N) i32; logits_bias (V) or undefined, untrained.
+LossSums linear_cross_entropy(Context& context, const Tensor& h, const LinearWeights& head,
+                              const Tensor& logits_bias, const Tensor& targets, const LossOptions& options);
 
 // logits (..., V) as they stand: the plain composition's loss.
-LossSums cross_entropy(Context& context, const Tensor& logits, const Tensor& targets, const LossOptions& options);
+LossSums cross_entropy(Context& context, const Tensor& logits, const Tensor& targets,
+                       const LossOptions& options);
 
 // x + bias over the last dim; the bias does not train.
 Tensor add_untrained_bias(Context& context, const Tensor& x, const Tensor& bias);

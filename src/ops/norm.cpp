@@ -6,8 +6,12 @@
 namespace plumb::ops {
 namespace {
 
-const float* values(const Tensor& t) { return t.defined() ? t.f32() : nullptr; }
-GradientTarget target_or_null(const Tensor& t) { return t.defined() ? gradient_target(t) : GradientTarget{}; }
+const float* values(const Tensor& t) {
+  return t.defined() ? t.f32() : nullptr;
+}
+GradientTarget target_or_null(const Tensor& t) {
+  return t.defined() ? gradient_target(t) : GradientTarget{};
+}
 
 bool is_row_norm(NormKind kind) {
   return kind == NormKind::layer_norm || kind == NormKind::rms_norm || kind == NormKind::scale_norm;
@@ -23,10 +27,13 @@ RowNorm row_norm(NormKind kind) {
   return {.values = a.gate.f32(), .per_column = a.gate.numel() != 1};
 }
 
-bool has_gradient(const Tensor& t) { return t.defined() && t.requires_grad(); }
+bool has_gradient(const Tensor& t) {
+  return t.defined() && t.requires_grad();
+}
 
 bool recorded(const Context& context, const Tensor& x, const NormWeights& w) {
-  return context.tape && (x.requires_grad() || has_gradient(w.gain) || has_gradient(w.bias) || has_gradient(w.alpha));
+  return context.tape &&
+         (x.requires_grad() || has_gradient(w.gain) || has_gradient(w.bias) || has_gradient(w.alpha));
 }
 
 bool recorded(const Context& context, const Addition& a) {
@@ -43,9 +50,9 @@ bool move_gradient(const std::shared_ptr<Gradient>& from, const Tensor& to) {
   return true;
 }
 
-// Where the gradients of x and branch go. The stream's gradient lives in one buffer through the whole depth: it is
-// handed from sum to x, and the branch shares it where both factors are 1. That is safe because the records of the
-// branch, which read it, run before the norm that fed the branch adds to it.
+// Where the gradients of x and branch go. The stream's gradient lives in one buffer through the whole depth:
+// it is handed from sum to x, and the branch shares it where both factors are 1. That is safe because the
+// records of the branch, which read it, run before the norm that fed the branch adds to it.
 struct AdditionTargets {
   GradientTarget stream, branch, gate;
   bool in_place = false;  // stream.data holds the gradient of the sum (or of y) that is to be turned into dx
@@ -80,30 +87,58 @@ void residual_backward_of(const Addition& a, const std::shared_ptr<Gradient>& su
   const Tensor dy = *sum->value;
   const AdditionTargets t = addition_targets(a, sum);
   if (t.in_place && a.alpha == 1 && !t.branch.data && !t.gate.data) return;
-  residual_backward({.rows = a.x.rows(), .width = a.x.width(), .dy = dy.f32(), .branch = a.branch.f32(),
-                     .alpha = static_cast<float>(a.alpha), .gate = kernel_gate(a), .dx = t.stream.data,
-                     .dbranch = t.branch.data, .dgate = t.gate.data, .add_x = t.stream.add,
-                     .add_branch = t.branch.add, .add_gate = t.gate.add});
+  residual_backward({.rows = a.x.rows(),
+                     .width = a.x.width(),
+                     .dy = dy.f32(),
+                     .branch = a.branch.f32(),
+                     .alpha = static_cast<float>(a.alpha),
+                     .gate = kernel_gate(a),
+                     .dx = t.stream.data,
+                     .dbranch = t.branch.data,
+                     .dgate = t.gate.data,
+                     .add_x = t.stream.add,
+                     .add_branch = t.branch.add,
+                     .add_gate = t.gate.add});
 }
 
 Tensor row_norm_op(Context& context, const Tensor& x, const NormWeights& w, double s) {
   Tensor y = Tensor::empty(x.shape());
   const bool record = recorded(context, x, w);
   const Tensor stats = record ? Tensor::empty({x.rows(), 2}, DType::f64) : Tensor();
-  NormForward f{.kind = row_norm(w.kind), .rows = x.rows(), .width = x.width(), .x = x.f32(), .gain = values(w.gain),
-                .bias = values(w.bias), .gain_offset = w.unit_offset ? 1.0f : 0.0f, .eps = static_cast<float>(w.eps),
-                .scale = static_cast<float>(s), .y = y.f32(), .stats = record ? stats.data<double>() : nullptr};
+  NormForward f{.kind = row_norm(w.kind),
+                .rows = x.rows(),
+                .width = x.width(),
+                .x = x.f32(),
+                .gain = values(w.gain),
+                .bias = values(w.bias),
+                .gain_offset = w.unit_offset ? 1.0f : 0.0f,
+                .eps = static_cast<float>(w.eps),
+                .scale = static_cast<float>(s),
+                .y = y.f32(),
+                .stats = record ? stats.data<double>() : nullptr};
   norm_forward(f);
   if (!record) return y;
   y.set_requires_grad();
   context.tape->record([x, w, s, stats, result = y.gradient()] {
     const float* dy = arrived(result);
     if (!dy) return;
-    const GradientTarget dx = gradient_target(x), dgain = target_or_null(w.gain), dbias = target_or_null(w.bias);
-    norm_backward({.kind = row_norm(w.kind), .rows = x.rows(), .width = x.width(), .dy = dy, .sum = x.f32(),
-                   .stats = stats.data<double>(), .gain = values(w.gain), .gain_offset = w.unit_offset ? 1.0f : 0.0f,
-                   .eps = static_cast<float>(w.eps), .scale = static_cast<float>(s), .d_stream = dx.data,
-                   .dgain = dgain.data, .dbias = dbias.data, .add_stream = dx.add, .add_gain = dgain.add,
+    const GradientTarget dx = gradient_target(x), dgain = target_or_null(w.gain),
+                         dbias = target_or_null(w.bias);
+    norm_backward({.kind = row_norm(w.kind),
+                   .rows = x.rows(),
+                   .width = x.width(),
+                   .dy = dy,
+                   .sum = x.f32(),
+                   .stats = stats.data<double>(),
+                   .gain = values(w.gain),
+                   .gain_offset = w.unit_offset ? 1.0f : 0.0f,
+                   .eps = static_cast<float>(w.eps),
+                   .scale = static_cast<float>(s),
+                   .d_stream = dx.data,
+                   .dgain = dgain.data,
+                   .dbias = dbias.data,
+                   .add_stream = dx.add,
+                   .add_gain = dgain.add,
                    .add_bias = dbias.add});
   });
   return y;
@@ -111,18 +146,33 @@ Tensor row_norm_op(Context& context, const Tensor& x, const NormWeights& w, doub
 
 Tensor dyt_op(Context& context, const Tensor& x, const NormWeights& w) {
   Tensor y = Tensor::empty(x.shape());
-  dyt_forward({.rows = x.rows(), .width = x.width(), .x = x.f32(), .alpha = w.alpha.f32(), .gain = values(w.gain),
-               .bias = values(w.bias), .y = y.f32()});
+  dyt_forward({.rows = x.rows(),
+               .width = x.width(),
+               .x = x.f32(),
+               .alpha = w.alpha.f32(),
+               .gain = values(w.gain),
+               .bias = values(w.bias),
+               .y = y.f32()});
   if (!recorded(context, x, w)) return y;
   y.set_requires_grad();
   context.tape->record([x, w, result = y.gradient()] {
     const float* dy = arrived(result);
     if (!dy) return;
-    const GradientTarget dx = gradient_target(x), dalpha = target_or_null(w.alpha), dgain = target_or_null(w.gain),
-                         dbias = target_or_null(w.bias);
-    dyt_backward({.rows = x.rows(), .width = x.width(), .x = x.f32(), .dy = dy, .alpha = w.alpha.f32(),
-                  .gain = values(w.gain), .dx = dx.data, .dalpha = dalpha.data, .dgain = dgain.data,
-                  .dbias = dbias.data, .add_x = dx.add, .add_alpha = dalpha.add, .add_gain = dgain.add,
+    const GradientTarget dx = gradient_target(x), dalpha = target_or_null(w.alpha),
+                         dgain = target_or_null(w.gain), dbias = target_or_null(w.bias);
+    dyt_backward({.rows = x.rows(),
+                  .width = x.width(),
+                  .x = x.f32(),
+                  .dy = dy,
+                  .alpha = w.alpha.f32(),
+                  .gain = values(w.gain),
+                  .dx = dx.data,
+                  .dalpha = dalpha.data,
+                  .dgain = dgain.data,
+                  .dbias = dbias.data,
+                  .add_x = dx.add,
+                  .add_alpha = dalpha.add,
+                  .add_gain = dgain.add,
                   .add_bias = dbias.add});
   });
   return y;
@@ -133,21 +183,38 @@ Tensor batch_norm_op(Context& context, const Tensor& x, const NormWeights& w, co
   const bool record = recorded(context, x, w);
   const Tensor stats = record ? Tensor::empty({x.width(), 2}, DType::f64) : Tensor();
   const uint8_t* mask = row_mask.defined() ? row_mask.data<uint8_t>() : nullptr;
-  batch_norm_forward({.rows = x.rows(), .width = x.width(), .x = x.f32(), .mask = mask, .gain = values(w.gain),
-                      .bias = values(w.bias), .eps = static_cast<float>(w.eps), .training = context.training,
+  batch_norm_forward({.rows = x.rows(),
+                      .width = x.width(),
+                      .x = x.f32(),
+                      .mask = mask,
+                      .gain = values(w.gain),
+                      .bias = values(w.bias),
+                      .eps = static_cast<float>(w.eps),
+                      .training = context.training,
                       .running_mean = context.again ? nullptr : w.running_mean.f32(),
-                      .running_var = context.again ? nullptr : w.running_var.f32(), .y = y.f32(),
+                      .running_var = context.again ? nullptr : w.running_var.f32(),
+                      .y = y.f32(),
                       .stats = record ? stats.data<double>() : nullptr});
   if (!record) return y;
   y.set_requires_grad();
   context.tape->record([x, w, stats, row_mask, result = y.gradient(), training = context.training] {
     const float* dy = arrived(result);
     if (!dy) return;
-    const GradientTarget dx = gradient_target(x), dgain = target_or_null(w.gain), dbias = target_or_null(w.bias);
-    batch_norm_backward({.rows = x.rows(), .width = x.width(), .x = x.f32(),
-                         .mask = row_mask.defined() ? row_mask.data<uint8_t>() : nullptr, .dy = dy,
-                         .stats = stats.data<double>(), .gain = values(w.gain), .training = training, .dx = dx.data,
-                         .dgain = dgain.data, .dbias = dbias.data, .add_x = dx.add, .add_gain = dgain.add,
+    const GradientTarget dx = gradient_target(x), dgain = target_or_null(w.gain),
+                         dbias = target_or_null(w.bias);
+    batch_norm_backward({.rows = x.rows(),
+                         .width = x.width(),
+                         .x = x.f32(),
+                         .mask = row_mask.defined() ? row_mask.data<uint8_t>() : nullptr,
+                         .dy = dy,
+                         .stats = stats.data<double>(),
+                         .gain = values(w.gain),
+                         .training = training,
+                         .dx = dx.data,
+                         .dgain = dgain.data,
+                         .dbias = dbias.data,
+                         .add_x = dx.add,
+                         .add_gain = dgain.add,
                          .add_bias = dbias.add});
   });
   return y;
@@ -163,7 +230,8 @@ Tensor scaled(Context& context, const Tensor& x, double s) {
     const float* dy = arrived(result);
     if (!dy) return;
     const GradientTarget dx = gradient_target(x);
-    linear_combination(x.numel(), static_cast<float>(s), dy, dx.add ? 1.0f : 0.0f, dx.add ? dx.data : nullptr, dx.data);
+    linear_combination(x.numel(), static_cast<float>(s), dy, dx.add ? 1.0f : 0.0f, dx.add ? dx.data : nullptr,
+                       dx.data);
   });
   return y;
 }
@@ -180,8 +248,13 @@ Tensor norm(Context& context, const Tensor& x, const NormWeights& w, double s, c
 Tensor residual(Context& context, const Addition& a) {
   PLUMB_CHECK(a.x.shape() == a.branch.shape(), "{} + {}", a.x.shape().str(), a.branch.shape().str());
   Tensor sum = Tensor::empty(a.x.shape());
-  residual_forward({.rows = a.x.rows(), .width = a.x.width(), .x = a.x.f32(), .branch = a.branch.f32(),
-                    .alpha = static_cast<float>(a.alpha), .gate = kernel_gate(a), .y = sum.f32()});
+  residual_forward({.rows = a.x.rows(),
+                    .width = a.x.width(),
+                    .x = a.x.f32(),
+                    .branch = a.branch.f32(),
+                    .alpha = static_cast<float>(a.alpha),
+                    .gate = kernel_gate(a),
+                    .y = sum.f32()});
   if (!recorded(context, a)) return sum;
   sum.set_requires_grad();
   context.tape->record([a = for_backward(a), result = sum.gradient()] { residual_backward_of(a, result); });
@@ -198,28 +271,54 @@ std::pair<Tensor, Tensor> residual_norm(Context& context, const Addition& a, con
   Tensor sum = Tensor::empty(a.x.shape()), y = Tensor::empty(a.x.shape());
   const bool record = recorded(context, a) || recorded(context, a.x, w);
   const Tensor stats = record ? Tensor::empty({a.x.rows(), 2}, DType::f64) : Tensor();
-  norm_forward({.kind = row_norm(w.kind), .rows = a.x.rows(), .width = a.x.width(), .x = a.x.f32(),
-                .branch = a.branch.f32(), .alpha = static_cast<float>(a.alpha), .gate = kernel_gate(a),
-                .gain = values(w.gain), .bias = values(w.bias), .gain_offset = w.unit_offset ? 1.0f : 0.0f,
-                .eps = static_cast<float>(w.eps), .scale = static_cast<float>(s), .sum = sum.f32(), .y = y.f32(),
+  norm_forward({.kind = row_norm(w.kind),
+                .rows = a.x.rows(),
+                .width = a.x.width(),
+                .x = a.x.f32(),
+                .branch = a.branch.f32(),
+                .alpha = static_cast<float>(a.alpha),
+                .gate = kernel_gate(a),
+                .gain = values(w.gain),
+                .bias = values(w.bias),
+                .gain_offset = w.unit_offset ? 1.0f : 0.0f,
+                .eps = static_cast<float>(w.eps),
+                .scale = static_cast<float>(s),
+                .sum = sum.f32(),
+                .y = y.f32(),
                 .stats = record ? stats.data<double>() : nullptr});
   if (!record) return {sum, y};
   sum.set_requires_grad();
   y.set_requires_grad();
-  context.tape->record([a = for_backward(a), w, s, stats, kept = sum.without_grad(), sum_slot = sum.gradient(),
-                        y_slot = y.gradient()] {
+  context.tape->record([a = for_backward(a), w, s, stats, kept = sum.without_grad(),
+                        sum_slot = sum.gradient(), y_slot = y.gradient()] {
     if (!arrived(y_slot)) return residual_backward_of(a, sum_slot);
     const Tensor dy = *y_slot->value;
     const Tensor dsum = arrived(sum_slot) ? *sum_slot->value : Tensor();
     const AdditionTargets t = addition_targets(a, dsum.defined() ? sum_slot : y_slot);
     const GradientTarget dgain = target_or_null(w.gain), dbias = target_or_null(w.bias);
-    norm_backward({.kind = row_norm(w.kind), .rows = a.x.rows(), .width = a.x.width(), .dy = dy.f32(),
-                   .dsum = values(dsum), .sum = kept.f32(), .stats = stats.data<double>(), .gain = values(w.gain),
-                   .gain_offset = w.unit_offset ? 1.0f : 0.0f, .eps = static_cast<float>(w.eps),
-                   .scale = static_cast<float>(s), .alpha = static_cast<float>(a.alpha), .gate = kernel_gate(a),
-                   .branch = a.branch.f32(), .d_stream = t.stream.data, .d_branch = t.branch.data,
-                   .dgain = dgain.data, .dbias = dbias.data, .dgate = t.gate.data, .add_stream = t.stream.add,
-                   .add_branch = t.branch.add, .add_gain = dgain.add, .add_bias = dbias.add,
+    norm_backward({.kind = row_norm(w.kind),
+                   .rows = a.x.rows(),
+                   .width = a.x.width(),
+                   .dy = dy.f32(),
+                   .dsum = values(dsum),
+                   .sum = kept.f32(),
+                   .stats = stats.data<double>(),
+                   .gain = values(w.gain),
+                   .gain_offset = w.unit_offset ? 1.0f : 0.0f,
+                   .eps = static_cast<float>(w.eps),
+                   .scale = static_cast<float>(s),
+                   .alpha = static_cast<float>(a.alpha),
+                   .gate = kernel_gate(a),
+                   .branch = a.branch.f32(),
+                   .d_stream = t.stream.data,
+                   .d_branch = t.branch.data,
+                   .dgain = dgain.data,
+                   .dbias = dbias.data,
+                   .dgate = t.gate.data,
+                   .add_stream = t.stream.add,
+                   .add_branch = t.branch.add,
+                   .add_gain = dgain.add,
+                   .add_bias = dbias.add,
                    .add_gate = t.gate.add});
   });
   return {sum, y};
@@ -236,7 +335,8 @@ Tensor dropout(Context& context, const Tensor& x, double p, uint64_t site) {
     const float* dy = arrived(result);
     if (!dy) return;
     const GradientTarget dx = gradient_target(x);
-    ::plumb::dropout({.n = x.numel(), .p = static_cast<float>(p), .key = key, .x = dy, .y = dx.data, .add = dx.add});
+    ::plumb::dropout(
+        {.n = x.numel(), .p = static_cast<float>(p), .key = key, .x = dy, .y = dx.data, .add = dx.add});
   });
   return y;
 }

@@ -1,10 +1,11 @@
-// The tape of reverse-mode differentiation. An op computes its result, and records what turns the result's gradient
-// into its inputs' gradients. backward() runs the records newest first and drops each, and with it what it saved.
+// The tape of reverse-mode differentiation. An op computes its result, and records what turns the result's
+// gradient into its inputs' gradients. backward() runs the records newest first and drops each, and with it
+// what it saved.
 //
-// The rule for gradients, stated once: the first writer of a gradient overwrites, every later one adds. Kernels get
-// that as `add`. So no gradient is ever cleared by a pass over memory, and accumulation over micro-batches is the
-// same rule: a parameter's gradient stays written until the optimizer marks it unwritten.
-// Threads: a tape belongs to one thread; ops use OpenMP inside.
+// The rule for gradients, stated once: the first writer of a gradient overwrites, every later one adds.
+// Kernels get that as `add`. So no gradient is ever cleared by a pass over memory, and accumulation over
+// micro-batches is the same rule: a parameter's gradient stays written until the optimizer marks it
+// unwritten. Threads: a tape belongs to one thread; ops use OpenMP inside.
 #pragma once
 
 #include <functional>

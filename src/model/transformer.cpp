@@ -1,0 +1,180 @@
+#include "model/transformer.h"
+
+#include <algorithm>
+
+#include "kernels/embedding.h"
+#include "ops/embedding.h"
+#include "plumb/error.h"
+
+namespace plumb {
+
+Transformer::Transformer(const ModelConfig& config) : config_(config) {
+  validate(config_);
+  const Builder b{table_, config_, "", &next_site_};
+  const InitPart drawn{config_.vocab_size, config_.init_std};
+  const auto table = [&](const std::string& name, int64_t rows) {
+    return table_.add({.name = name,
+                       .shape = {rows, config_.width},
+                       .role = Role::embedding,
+                       .init = {{rows, config_.init_std}}});
+  };
+  const bool both = config_.has_encoder() && config_.has_decoder();
+  if (!both || config_.shared_embeddings) {
+    encoder_tokens_ = decoder_tokens_ = table("token_embedding.weight", config_.vocab_size);
+  } else {
+    encoder_tokens_ = table("encoder.token_embedding.weight", config_.vocab_size);
+    decoder_tokens_ = table("decoder.token_embedding.weight", config_.vocab_size);
+  }
+  if (config_.positions == Positions::sinusoidal) {
+    sinusoids_ = Tensor::empty({config_.max_length, config_.width});
+    sinusoidal_table(config_.sinusoidal_split ? Sinusoid::halves : Sinusoid::interleaved, config_.max_length,
+                     config_.width, sinusoids_.f32());
+  }
+  if (config_.token_types > 0) token_types_ = table("type_embedding.weight", config_.token_types);
+  const auto side = [&](Side s, const std::string& name, Parameter*& positions, std::optional<Norm>& norm,
+                        std::optional<Stack>& stack) {
+    if (config_.positions == Positions::learned)
+      positions = table(name + ".position_embedding.weight", config_.max_length);
+    if (config_.embedding_norm)
+      norm.emplace(b.child(name + ".embedding_norm"), layer_config(config_, s, 0), config_.width);
+    stack.emplace(b.child(name), s);
+  };
+  if (config_.has_encoder())
+    side(Side::encoder, "encoder", encoder_positions_, encoder_embedding_norm_, encoder_);
+  if (config_.has_decoder())
+    side(Side::decoder, "decoder", decoder_positions_, decoder_embedding_norm_, decoder_);
+  if (config_.head == Head::none) return;
+  if (config_.head_transform) {
+    const LayerConfig& c = config_.layer;
+    head_dense_.emplace(b.child("head.dense"), config_.width, std::vector<Linear::Part>{{config_.width, 1}},
+                        true);
+    head_norm_.emplace(b.child("head.norm"), c, config_.width);
+  }
+  if (!config_.tied_embeddings) {
+    head_ =
+        table_.add({.name = "head.weight", .shape = {config_.vocab_size, config_.width}, .init = {drawn}});
+  }
+  if (config_.head_bias)
+    head_bias_ = table_.add({.name = "head.bias", .shape = {config_.vocab_size}, .role = Role::bias});
+  if (config_.logits_bias) {
+    logits_bias_ =
+        table_.add({.name = "head.logits_bias", .shape = {config_.vocab_size}, .role = Role::statistic});
+  }
+}
+
+void Transformer::check(const Tokens& tokens, Side side, int64_t before) const {
+  const char* where = side == Side::encoder ? "encoder" : "decoder";
+  PLUMB_CHECK(tokens.ids.defined() && tokens.ids.shape().rank() == 2, "ids are (B, T)");
+  const int32_t* ids = tokens.ids.data<int32_t>();
+  for (int64_t i = 0; i < tokens.ids.numel(); ++i) {
+    if (ids[i] < 0 || ids[i] >= config_.vocab_size) {
+      throw Error(ErrorKind::input,
+                  fmt::format("token id {} at position {} of the {}'s input is outside the vocabulary of {}",
+                              ids[i], i % tokens.ids.size(1), where, config_.vocab_size));
+    }
+  }
+  const int64_t length = before + tokens.ids.size(1);
+  if (length > config_.max_length) {
+    throw Error(ErrorKind::input,
+                fmt::format("a sequence of {} tokens is longer than the {} that the model's {} was made for "
+                            "(max_length)",
+                            length, config_.max_length, where));
+  }
+}
+
+Tensor Transformer::embed(Context& context, Side side, const Tokens& tokens, const Sequence& sequence) const {
+  const bool encoder = side == Side::encoder;
+  std::vector<ops::Lookup> lookups;
+  lookups.push_back({encoder ? encoder_tokens_->value : decoder_tokens_->value, tokens.ids,
+                     config_.embedding_scale, config_.pad_untrained ? config_.pad_id : -1});
+  if (const Parameter* p = encoder ? encoder_positions_ : decoder_positions_) {
+    lookups.push_back({p->value, sequence.positions});
+  }
+  if (sinusoids_.defined()) lookups.push_back({sinusoids_, sequence.positions});
+  if (token_types_ && encoder) {
+    lookups.push_back({token_types_->value, tokens.types.defined()
+                                                ? tokens.types
+                                                : Tensor::zeros(tokens.ids.shape(), DType::i32)});
+  }
+  Tensor x = ops::embedding(context, lookups);
+  const auto& norm = encoder ? encoder_embedding_norm_ : decoder_embedding_norm_;
+  if (norm) x = norm->forward(context, x, 1, sequence.mask);
+  return ops::dropout(context, x, config_.embedding_dropout, encoder ? next_site_ : next_site_ + 1);
+}
+
+Tensor Transformer::encode(Context& context, const Tokens& tokens, Hidden* hidden) const {
+  PLUMB_CHECK(encoder_.has_value(), "the model has no encoder");
+  check(tokens, Side::encoder, 0);
+  const StackPass pass{.tokens = Sequence::from(tokens.ids.size(0), tokens.ids.size(1), tokens.mask),
+                       .hidden = hidden};
+  return encoder_->forward(context, embed(context, Side::encoder, tokens, pass.tokens), pass);
+}
+
+Tensor Transformer::decode(Context& context, const Tokens& tokens, const Tensor& memory,
+                           const Tensor& memory_mask, Hidden* hidden) const {
+  PLUMB_CHECK(decoder_.has_value(), "the model has no decoder");
+  PLUMB_CHECK(memory.defined() == config_.has_encoder(), "cross-attention reads an encoder's output");
+  check(tokens, Side::decoder, 0);
+  const StackPass pass{.tokens = Sequence::from(tokens.ids.size(0), tokens.ids.size(1), tokens.mask),
+                       .memory = memory,
+                       .memory_mask = memory_mask,
+                       .hidden = hidden};
+  return decoder_->forward(context, embed(context, Side::decoder, tokens, pass.tokens), pass);
+}
+
+Cache Transformer::make_cache(int64_t batch, int64_t slots) const {
+  return Cache(batch, config_.decoder_layers, slots);
+}
+
+Tensor Transformer::decode_next(Context& context, const Tokens& tokens, Cache& cache) const {
+  PLUMB_CHECK(decoder_.has_value() && context.tape == nullptr, "a cache is for running, not for training");
+  PLUMB_CHECK(tokens.ids.size(0) == cache.batch, "{} sequences for a cache of {}", tokens.ids.size(0),
+              cache.batch);
+  PLUMB_CHECK(!config_.has_encoder() || cache.memory.defined(), "the cache lacks the encoder's output");
+  const int64_t length = tokens.ids.size(1);
+  cache.reserve(cache.length + length);
+  const Sequence sequence = Sequence::from(cache.batch, length, tokens.mask, cache.positions);
+  int64_t longest = 0;
+  for (int64_t b = 0; b < cache.batch; ++b) {
+    uint8_t* slots = cache.mask.data<uint8_t>() + b * cache.capacity + cache.length;
+    for (int64_t t = 0; t < length; ++t) {
+      slots[t] = sequence.all_real() ? 1 : sequence.mask.data<uint8_t>()[b * length + t];
+    }
+    longest = std::max<int64_t>(longest, cache.positions.data<int32_t>()[b]);
+  }
+  check(tokens, Side::decoder, longest);
+  const StackPass pass{
+      .tokens = sequence, .cache = &cache, .memory = cache.memory, .memory_mask = cache.memory_mask};
+  const Tensor y = decoder_->forward(context, embed(context, Side::decoder, tokens, sequence), pass);
+  for (int64_t b = 0; b < cache.batch; ++b) {
+    const uint8_t* slots = cache.mask.data<uint8_t>() + b * cache.capacity + cache.length;
+    cache.positions.data<int32_t>()[b] += static_cast<int32_t>(std::count(slots, slots + length, uint8_t{1}));
+  }
+  cache.length += length;
+  return y;
+}
+
+ops::LinearWeights Transformer::head_weights() const {
+  PLUMB_CHECK(config_.head == Head::language_model, "the model has no head");
+  const Parameter* w = head_ ? head_ : (decoder_ ? decoder_tokens_ : encoder_tokens_);
+  return {w->value, head_bias_ ? head_bias_->value : Tensor(), false};
+}
+
+Tensor Transformer::before_head(Context& context, const Tensor& hidden) const {
+  if (!head_dense_) return hidden;
+  const Tensor h = ops::activation(context, head_dense_->forward(context, hidden), config_.layer.activation);
+  return head_norm_->forward(context, h);
+}
+
+Tensor Transformer::logits(Context& context, const Tensor& hidden) const {
+  const Tensor y = ops::linear(context, before_head(context, hidden), head_weights());
+  return logits_bias_ ? ops::add_untrained_bias(context, y, logits_bias_->value) : y;
+}
+
+LossSums Transformer::loss(Context& context, const Tensor& hidden, const Tensor& targets,
+                           const ops::LossOptions& options) const {
+  return ops::linear_cross_entropy(context, before_head(context, hidden), head_weights(),
+                                   logits_bias_ ? logits_bias_->value : Tensor(), targets, options);
+}
+
+}  // namespace plumb

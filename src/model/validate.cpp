@@ -1,0 +1,147 @@
+// What a config must satisfy, field by field.
+#include <fmt/format.h>
+
+#include "plumb/config.h"
+#include "plumb/error.h"
+
+namespace plumb {
+namespace {
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ErrorKind::config, message);
+}
+
+void positive(const char* name, int64_t value) {
+  if (value <= 0) fail(fmt::format("{} is {}, and has to be at least 1", name, value));
+}
+void not_negative(const char* name, int64_t value) {
+  if (value < 0) fail(fmt::format("{} is {}, and can't be negative", name, value));
+}
+void at_most(const char* name, int64_t value, int64_t most) {
+  if (value > most) fail(fmt::format("{} is {}, more than the {} that is supported", name, value, most));
+}
+void probability(const char* name, double value) {
+  if (!(value >= 0 && value < 1)) fail(fmt::format("{} is {}, and has to be in [0, 1)", name, value));
+}
+
+void validate_attention(const ModelConfig& config, const LayerConfig& given, const LayerConfig& c,
+                        const std::string& at) {
+  if (c.heads <= 0) fail(fmt::format("heads is {}{}, and has to be at least 1", c.heads, at));
+  if (c.kv_heads <= 0 || c.heads % c.kv_heads != 0) {
+    fail(fmt::format("kv_heads is {}{}, which does not divide heads = {}", c.kv_heads, at, c.heads));
+  }
+  if (given.head_dim == 0 && config.width % c.heads != 0) {
+    fail(fmt::format("width {} is not a multiple of heads = {}{}; set head_dim to make it explicit",
+                     config.width, c.heads, at));
+  }
+  if (c.head_dim <= 0) fail(fmt::format("head_dim is {}{}, and has to be at least 1", c.head_dim, at));
+  not_negative("window", c.window);
+  if (config.positions == Positions::rope && c.rotary) {
+    const auto rotary = static_cast<int64_t>(static_cast<double>(c.head_dim) * config.rope_fraction);
+    if (rotary < 2) {
+      fail(fmt::format(
+          "rotary positions need at least 2 dims of a head, but head_dim {} * rope_fraction {} leaves {}{}",
+          c.head_dim, config.rope_fraction, rotary, at));
+    }
+    if (config.rope_fraction == 1 && c.head_dim % 2 != 0) {
+      fail(fmt::format("head_dim is {}{}, and rotary positions need an even one", c.head_dim, at));
+    }
+  }
+}
+
+void validate_experts(const LayerConfig& c, const std::string& at) {
+  not_negative("experts", c.experts);
+  not_negative("shared_experts", c.shared_experts);
+  at_most("experts", c.experts, 4096);
+  if (c.experts == 0) {
+    if (c.shared_experts > 0)
+      fail(fmt::format("shared_experts is {}{} without experts", c.shared_experts, at));
+    return;
+  }
+  if (c.experts_per_token < 1 || c.experts_per_token > c.experts) {
+    fail(fmt::format("experts_per_token is {}{}, and has to be between 1 and experts = {}",
+                     c.experts_per_token, at, c.experts));
+  }
+}
+
+void validate_layer(const ModelConfig& config, Side side, int64_t index) {
+  const LayerConfig& given = layer_config(config, side, index);
+  const LayerConfig c = resolved_layer(config, side, index);
+  const std::string at = index == 0 ? "" : fmt::format(" in layer {}", index);
+  validate_attention(config, given, c, at);
+  validate_experts(c, at);
+  if (c.ffn_width <= 0) fail(fmt::format("ffn_width is {}{}, and has to be at least 1", c.ffn_width, at));
+  at_most("ffn_width", c.ffn_width, 1 << 24);
+  at_most("heads", c.heads, 1 << 16);
+  at_most("head_dim", c.head_dim, 1 << 16);
+  if (!(c.norm_eps > 0 && c.norm_eps < 1))
+    fail(fmt::format("norm_eps is {}{}, and has to be in (0, 1)", c.norm_eps, at));
+  const SublayerFormula f = sublayer_formula(config, side, index);
+  if (c.parallel != Parallel::no && (f.norm_out || f.norm_inner || side == Side::encoder)) {
+    fail(fmt::format("parallel attention and feed-forward{} go with norms before the branch, in a decoder",
+                     at));
+  }
+  if (c.parallel != Parallel::no && config.has_encoder()) {
+    fail("parallel attention and feed-forward are for decoder-only models");
+  }
+}
+
+void validate_runs(const std::vector<LayerRun>& runs, int64_t layers, const char* side) {
+  for (const LayerRun& run : runs) {
+    if (run.first < 0 || run.count < 1 || run.first + run.count > layers) {
+      fail(fmt::format("a run of layers {} to {} lies outside the {}'s {} layers", run.first,
+                       run.first + run.count - 1, side, layers));
+    }
+  }
+}
+
+void validate_ids(const ModelConfig& c) {
+  const auto id = [&](const char* name, int64_t value) {
+    if (value < -1 || value >= c.vocab_size) {
+      fail(fmt::format("{} is {}, outside the vocabulary of {}", name, value, c.vocab_size));
+    }
+  };
+  id("bos_id", c.bos_id);
+  id("pad_id", c.pad_id);
+  id("mask_id", c.mask_id);
+  id("decoder_start_id", c.decoder_start_id);
+  for (const int64_t eos : c.eos_ids) id("eos_ids", eos);
+}
+
+}  // namespace
+
+void validate(const ModelConfig& c) {
+  positive("vocab_size", c.vocab_size);
+  positive("width", c.width);
+  positive("max_length", c.max_length);
+  at_most("vocab_size", c.vocab_size, 1 << 28);
+  at_most("width", c.width, 1 << 20);
+  at_most("max_length", c.max_length, 1 << 24);
+  not_negative("encoder_layers", c.encoder_layers);
+  not_negative("decoder_layers", c.decoder_layers);
+  at_most("encoder_layers", c.encoder_layers, 100000);
+  at_most("decoder_layers", c.decoder_layers, 100000);
+  if (!c.has_encoder() && !c.has_decoder())
+    fail("encoder_layers and decoder_layers are both 0: there is no model");
+  validate_runs(c.encoder_runs, c.encoder_layers, "encoder");
+  validate_runs(c.decoder_runs, c.decoder_layers, "decoder");
+  if (!(c.rope_base > 0)) fail(fmt::format("rope_base is {}, and has to be positive", c.rope_base));
+  if (!(c.rope_fraction > 0 && c.rope_fraction <= 1)) {
+    fail(fmt::format("rope_fraction is {}, and has to be in (0, 1]", c.rope_fraction));
+  }
+  if (c.positions == Positions::sinusoidal && c.width % 2 != 0) {
+    fail(fmt::format("width is {}, and sinusoidal positions need an even one", c.width));
+  }
+  probability("dropout", c.dropout);
+  probability("attention_dropout", c.attention_dropout);
+  probability("embedding_dropout", c.embedding_dropout);
+  if (!(c.init_std > 0)) fail(fmt::format("init_std is {}, and has to be positive", c.init_std));
+  if (!(c.router_aux >= 0)) fail(fmt::format("router_aux is {}, and can't be negative", c.router_aux));
+  not_negative("token_types", c.token_types);
+  if (c.token_types > 0 && !c.has_encoder()) fail("token_types are for models with an encoder");
+  validate_ids(c);
+  for (int64_t i = 0; i < c.encoder_layers; ++i) validate_layer(c, Side::encoder, i);
+  for (int64_t i = 0; i < c.decoder_layers; ++i) validate_layer(c, Side::decoder, i);
+}
+
+}  // namespace plumb
