@@ -23,6 +23,8 @@ struct Gate {
   float constant = 1;             // when `values` is null
   const float* values = nullptr;  // 1 or C numbers
   bool per_column = false;        // `values` holds C numbers
+
+  void fill(int64_t width, float* out) const;  // g of each column
 };
 
 // y = alpha * x + g * branch, all (N, C): the residual add where no norm follows.
@@ -67,7 +69,7 @@ struct Dropout {
   float* y = nullptr;
   bool add = false;
 };
-void dropout(const Dropout& a);
+void dropout(const Dropout& a);  // dropout.cpp
 
 // Between f32, bf16 and f16, rounded to nearest even; NaN stays NaN, what is too large becomes infinity. Same
 // type: a copy. The arrays do not overlap.

@@ -155,11 +155,6 @@ RowTerms backward_terms(const NormBackward& a, const NormScales& s, int64_t n, c
   return t;
 }
 
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void put(D d, V v, float* out, bool add) {
-  hn::StoreU(add ? hn::Add(v, hn::LoadU(d, out)) : v, d, out);
-}
-
 void norm_backward_rows(const NormBackward& a, const NormScales& s, const ColumnSums& sums, int64_t block,
                         int64_t first, int64_t last) {
   float* gain_sum = a.dgain ? sums.cleared_partial(block, kGainSum) : nullptr;
@@ -179,8 +174,8 @@ void norm_backward_rows(const NormBackward& a, const NormScales& s, const Column
         const auto branch = hn::LoadU(d, a.branch + at + i);
         hn::StoreU(hn::MulAdd(total, branch, hn::LoadU(d, gate_sum + i)), d, gate_sum + i);
       }
-      if (a.d_stream) put(d, hn::Mul(total, hn::Set(d, a.alpha)), a.d_stream + at + i, a.add_stream);
-      if (a.d_branch) put(d, hn::Mul(total, hn::LoadU(d, s.gate + i)), a.d_branch + at + i, a.add_branch);
+      if (a.d_stream) store(d, hn::Mul(total, hn::Set(d, a.alpha)), a.d_stream + at + i, a.add_stream);
+      if (a.d_branch) store(d, hn::Mul(total, hn::LoadU(d, s.gate + i)), a.d_branch + at + i, a.add_branch);
     });
   }
 }
@@ -207,8 +202,8 @@ NormScales norm_scales(const A& a, const float* bias, const Scratch& scratch) {
     const float gain = !a.gain ? 1.0f : a.kind == RowNorm::scale ? a.gain[0] : a.gain_offset + a.gain[c];
     gain_out[c] = a.scale * gain;
     bias_out[c] = bias ? a.scale * bias[c] : 0.0f;
-    gate_out[c] = !a.gate.values ? a.gate.constant : a.gate.values[a.gate.per_column ? c : 0];
   }
+  a.gate.fill(a.width, gate_out);
   return {gain_out, bias_out, gate_out};
 }
 

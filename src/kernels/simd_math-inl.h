@@ -60,6 +60,12 @@ HWY_INLINE hn::Vec<D> load_wide(D d, const float* p) {
   return hn::PromoteTo(d, load_narrow(d, p));
 }
 
+// out = v, or out += v.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE void store(D d, V v, float* out, bool add) {
+  hn::StoreU(add ? hn::Add(v, hn::LoadU(d, out)) : v, d, out);
+}
+
 // e^x. Below -87.33 exactly 0, above 88.72 infinity.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_v(D d, V x) {
