@@ -1,4 +1,4 @@
-#include "base/signal.h"
+#include "plumb/signal.h"
 
 #include <signal.h>
 #include <unistd.h>

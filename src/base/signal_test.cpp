@@ -1,4 +1,4 @@
-#include "base/signal.h"
+#include "plumb/signal.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
