@@ -14,7 +14,8 @@
 
 namespace plumb {
 
-class Transformer;  // internal
+class Transformer;          // internal
+struct GenerationDefaults;  // internal
 
 struct ParameterInfo {
   std::string name;       // in plumb's own words: decoder.0.attention.query.weight
@@ -47,13 +48,20 @@ class Model {
   const ModelConfig& config() const;
   std::vector<ParameterInfo> parameters() const;
   int64_t parameter_count() const;  // numbers that train
-  double flops_per_token(int64_t length,
-                         bool training) const;  // of matrix products and attention at this length
+  // Of matrix products and attention, per token of a sequence of this length: 2 N + 4 L C T to run, three
+  // times that to train (6 N + 12 L C T), N being the parameters less the position and unshared look-up
+  // tables' rows.
+  double flops_per_token(int64_t length, bool training) const;
 
-  // Parameters whose name matches none of these prefixes stay as they are while training.
+  // A loaded model's weights lie in the mapped file, as they are stored there, and can only be read. This
+  // gives each f32 memory of its own, and those that train a gradient. Whoever trains calls it first; it does
+  // nothing the second time, nor to a created model.
+  void make_trainable();
+  // Parameters that the predicate names stay as they are while training.
   void freeze(const std::function<bool(const std::string& name)>& frozen);
 
-  Transformer& transformer() const;  // internal
+  Transformer& transformer() const;              // internal
+  const GenerationDefaults& generation() const;  // internal
 
  private:
   Model();
