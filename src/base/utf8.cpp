@@ -113,8 +113,9 @@ bool is_white_space(char32_t c) {
 }
 
 std::string utf8_repaired(std::string_view bytes) {
-  std::string text;
-  size_t i = 0;
+  size_t i = utf8_fault(bytes);
+  if (i == kUtf8Valid) return std::string(bytes);
+  std::string text(bytes.substr(0, i));
   while (i < bytes.size()) {
     const Character character = classify(bytes, i);
     if (character.front == Front::whole) {

@@ -1,0 +1,179 @@
+#include "text/bpe.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <queue>
+
+#include "base/check.h"
+
+namespace plumb {
+namespace {
+
+constexpr size_t kShort = 64;  // up to here a scan for the lowest rank beats a heap
+constexpr uint64_t kNoPair = ~0ull;
+constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
+
+uint64_t pair_key(int32_t left, int32_t right) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+}
+
+uint64_t scatter(uint64_t key) {
+  key *= 0x9e3779b97f4a7c15ull;
+  return key ^ key >> 32;
+}
+
+// The words that a thread met last, one cache line each; a word has one place, where it replaces what was
+// there.
+struct Memory {
+  static constexpr size_t kSlots = 1 << 14, kBytes = 22, kIds = 8;
+  struct alignas(64) Slot {
+    int32_t ids[kIds];
+    char word[kBytes];
+    uint8_t bytes = 0, count = 0;
+  };
+  uint64_t owner = 0;
+  std::vector<Slot> slots;
+
+  Slot& place(std::string_view word, uint64_t asking) {
+    if (owner != asking) {
+      slots.assign(kSlots, Slot{});
+      owner = asking;
+    }
+    uint64_t hash = word.size();
+    for (size_t i = 0; i < word.size(); i += 8) {
+      uint64_t part = 0;
+      std::memcpy(&part, word.data() + i, std::min<size_t>(8, word.size() - i));
+      hash = (hash ^ part) * 0x9e3779b97f4a7c15ull;
+      hash ^= hash >> 29;
+    }
+    return slots[hash >> 50];
+  }
+};
+static_assert(Memory::kSlots == 1 << (64 - 50));
+
+thread_local Memory memory;
+
+}  // namespace
+
+Bpe::Bpe(const std::array<int32_t, 256>& byte_ids, std::vector<BpeMerge> merges)
+    : byte_ids_(byte_ids), merges_(std::move(merges)) {
+  static std::atomic<uint64_t> owners{0};
+  owner_ = ++owners;
+  table_.assign(std::bit_ceil(merges_.size() * 2 + 2), {kNoPair, 0, 0});
+  for (size_t rank = 0; rank < merges_.size(); ++rank) insert(static_cast<int32_t>(rank));
+}
+
+void Bpe::insert(int32_t rank) {
+  const BpeMerge& merge = merges_[static_cast<size_t>(rank)];
+  const uint64_t key = pair_key(merge.left, merge.right);
+  const size_t mask = table_.size() - 1;
+  size_t i = scatter(key) & mask;
+  while (table_[i].pair != kNoPair && table_[i].pair != key) i = (i + 1) & mask;
+  table_[i] = {key, rank, merge.joined};
+}
+
+const Bpe::Entry* Bpe::find(int32_t left, int32_t right) const {
+  const uint64_t key = pair_key(left, right);
+  const size_t mask = table_.size() - 1;
+  for (size_t i = scatter(key) & mask; table_[i].pair != kNoPair; i = (i + 1) & mask) {
+    if (table_[i].pair == key) return &table_[i];
+  }
+  return nullptr;
+}
+
+size_t Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
+  PLUMB_CHECK(owner_ != 0);
+  const bool small = word.size() <= Memory::kBytes && !merges_.empty();
+  Memory::Slot* slot = nullptr;
+  if (small) {
+    slot = &memory.place(word, owner_);
+    if (slot->bytes == word.size() && std::memcmp(slot->word, word.data(), word.size()) == 0) {
+      ids.insert(ids.end(), slot->ids, slot->ids + slot->count);
+      return word.size();
+    }
+  }
+  const size_t first = ids.size();
+  for (size_t i = 0; i < word.size(); ++i) {
+    const int32_t id = byte_ids_[static_cast<unsigned char>(word[i])];
+    if (id < 0) return i;
+    ids.push_back(id);
+  }
+  if (merges_.empty()) return word.size();
+  if (word.size() <= kShort) {
+    ids.resize(first + merge_short(ids.data() + first, word.size()));
+  } else {
+    merge_long(ids, first);
+  }
+  const size_t count = ids.size() - first;
+  if (small && count <= Memory::kIds) {
+    std::copy(ids.begin() + static_cast<ptrdiff_t>(first), ids.end(), slot->ids);
+    std::memcpy(slot->word, word.data(), word.size());
+    slot->bytes = static_cast<uint8_t>(word.size());
+    slot->count = static_cast<uint8_t>(count);
+  }
+  return word.size();
+}
+
+// Merges in place by scanning for the lowest rank; returns how many ids are left.
+size_t Bpe::merge_short(int32_t* ids, size_t count) const {
+  int32_t ranks[kShort], joined[kShort];  // of the pair (i, i + 1)
+  const auto look = [&](size_t i) {
+    const Entry* entry = i + 1 < count ? find(ids[i], ids[i + 1]) : nullptr;
+    ranks[i] = entry ? entry->rank : kNoRank;
+    joined[i] = entry ? entry->joined : -1;
+  };
+  for (size_t i = 0; i < count; ++i) look(i);
+  while (count > 1) {
+    const size_t best = static_cast<size_t>(std::min_element(ranks, ranks + count - 1) - ranks);
+    if (ranks[best] == kNoRank) break;
+    ids[best] = joined[best];
+    --count;
+    const size_t moved = count - best - 1;
+    std::memmove(ids + best + 1, ids + best + 2, moved * sizeof(int32_t));
+    std::memmove(ranks + best + 1, ranks + best + 2, moved * sizeof(int32_t));
+    std::memmove(joined + best + 1, joined + best + 2, moved * sizeof(int32_t));
+    look(best);
+    if (best > 0) look(best - 1);
+  }
+  return count;
+}
+
+// The same for words of any length, in n log n: a list of symbols and a heap of the pairs that may be merged.
+void Bpe::merge_long(std::vector<int32_t>& ids, size_t first) const {
+  struct Candidate {
+    int32_t rank;
+    size_t place;
+    int32_t left, right;  // what stood there when it was found
+    bool operator>(const Candidate& o) const { return rank != o.rank ? rank > o.rank : place > o.place; }
+  };
+  const size_t count = ids.size() - first;
+  int32_t* symbol = ids.data() + first;  // -1 once merged into the one before
+  std::vector<size_t> next(count), previous(count);
+  for (size_t i = 0; i < count; ++i) next[i] = i + 1, previous[i] = i - 1;
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap;
+  const auto consider = [&](size_t i) {
+    if (i >= count || next[i] >= count) return;
+    const Entry* entry = find(symbol[i], symbol[next[i]]);
+    if (entry) heap.push({entry->rank, i, symbol[i], symbol[next[i]]});
+  };
+  for (size_t i = 0; i + 1 < count; ++i) consider(i);
+  while (!heap.empty()) {
+    const Candidate top = heap.top();
+    heap.pop();
+    const size_t i = top.place;
+    if (symbol[i] != top.left || next[i] >= count || symbol[next[i]] != top.right) continue;
+    const size_t gone = next[i];
+    symbol[i] = merges_[static_cast<size_t>(top.rank)].joined;
+    symbol[gone] = -1;
+    next[i] = next[gone];
+    if (next[i] < count) previous[next[i]] = i;
+    consider(i);
+    consider(previous[i]);
+  }
+  ids.erase(std::remove(ids.begin() + static_cast<ptrdiff_t>(first), ids.end(), -1), ids.end());
+}
+
+}  // namespace plumb

@@ -1,0 +1,83 @@
+#include "text/byte_level.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "plumb/error.h"
+
+namespace plumb {
+namespace {
+
+std::vector<std::string> split(const ByteLevel& rule, std::string_view text) {
+  std::vector<std::string> words;
+  rule.split(text, [&](std::string_view word) { words.emplace_back(word); });
+  return words;
+}
+
+using Words = std::vector<std::string>;
+
+TEST(ByteLevel, SpellingsAreOneToOne) {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  EXPECT_EQ(unspell_bytes(spell_bytes(bytes)), bytes);
+  EXPECT_EQ(spell_bytes(" the\n"), "ĠtheĊ");
+  EXPECT_EQ(spell_bytes("é\x7f\xad"), "Ã©ġŃ");
+  EXPECT_EQ(unspell_bytes("Ā"), std::string(1, '\0'));
+  EXPECT_EQ(unspell_bytes("a b"), std::nullopt);  // a blank stands for no byte
+  EXPECT_EQ(unspell_bytes("漢"), std::nullopt);
+}
+
+TEST(ByteLevel, Gpt2Pattern) {
+  const ByteLevel rule;
+  EXPECT_EQ(split(rule, "Hello  world, it's 42\n\n\nok"),
+            (Words{"Hello", " ", " world", ",", " it", "'s", " 42", "\n\n", "\n", "ok"}));
+  EXPECT_EQ(split(rule, "IT'S  "), (Words{"IT", "'", "S", "  "}));
+  EXPECT_EQ(split(rule, "naïve Ünïcode漢字٣²"), (Words{"naïve", " Ünïcode漢字", "٣²"}));
+  EXPECT_EQ(split(rule, "a\u3000b\u0085\u180e"), (Words{"a", "\u3000", "b", "\u0085", "\u180e"}));
+  EXPECT_EQ(split(rule, ""), Words{});
+}
+
+TEST(ByteLevel, Options) {
+  EXPECT_EQ(split({.add_prefix_space = true}, "a b"), (Words{" a", " b"}));
+  EXPECT_EQ(split({.add_prefix_space = true}, " a"), (Words{" a"}));
+  EXPECT_EQ(split({.use_regex = false}, "a b c"), (Words{"a b c"}));
+}
+
+TEST(Regex, GapsAndRefusals) {
+  const Regex digits("[0-9]+");
+  Regex::Matches matches(digits, "ab12c3");
+  size_t begin, end;
+  ASSERT_TRUE(matches.next(begin, end));
+  EXPECT_EQ(std::make_pair(begin, end), std::make_pair(size_t{2}, size_t{4}));
+  ASSERT_TRUE(matches.next(begin, end));
+  EXPECT_EQ(begin, 5u);
+  EXPECT_FALSE(matches.next(begin, end));
+  const Regex empty("x*");  // matches of nothing are passed over
+  Regex::Matches none(empty, "abc");
+  EXPECT_FALSE(none.next(begin, end));
+  try {
+    Regex("a(b");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+    EXPECT_EQ(std::string(error.what()).rfind("the pattern 'a(b' cannot be followed: ", 0), 0u);
+  }
+}
+
+// A pattern that backtracks without bound ends in an error, not in a hang.
+TEST(Regex, EndlessBacktrackingIsAnError) {
+  const Regex evil("(a|aa)+$");
+  const std::string text(60, 'a');
+  Regex::Matches matches(evil, text + "b");
+  size_t begin, end;
+  try {
+    matches.next(begin, end);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::input);
+  }
+}
+
+}  // namespace
+}  // namespace plumb

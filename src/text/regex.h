@@ -1,0 +1,38 @@
+// Regular expressions over UTF-8 (PCRE2 with its JIT), for pre-tokenizer patterns.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace plumb {
+
+class Regex {
+ public:
+  // Error(unsupported) with the pattern and the place where it cannot be followed.
+  explicit Regex(const std::string& pattern);
+
+  // Goes through the matches in a valid UTF-8 text, left to right, without overlap. The text and the pattern
+  // must outlive it. One thread each; the pattern may be shared.
+  class Matches {
+   public:
+    Matches(const Regex& regex, std::string_view text);
+    ~Matches();
+    Matches(const Matches&) = delete;
+    Matches& operator=(const Matches&) = delete;
+    // The next match [begin, end), never empty. Error(input) when a match takes more steps than any sane one.
+    bool next(size_t& begin, size_t& end);
+
+   private:
+    const Regex& regex_;
+    std::string_view text_;
+    size_t position_ = 0;
+    void* scratch_;
+  };
+
+ private:
+  std::string pattern_;
+  std::shared_ptr<void> code_, context_;
+};
+
+}  // namespace plumb

@@ -1,0 +1,154 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "plumb/error.h"
+#include "plumb/tokenizer.h"
+
+namespace plumb {
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+// A GPT-2-like file in the older spelling: no model type, merges as strings, the special token behind the
+// vocabulary.
+constexpr const char* kOld = R"({"version": "1.0", "truncation": null, "padding": null,
+ "added_tokens": [{"id": 7, "content": "<|endoftext|>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}],
+ "normalizer": null, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
+ "post_processor": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false},
+ "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true},
+ "model": {"dropout": null, "unk_token": null, "continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": false,
+  "vocab": {"a": 0, "b": 1, "Ġ": 2, "ab": 3, "Ġab": 4, "Ã": 5, "©": 6},
+  "merges": ["a b", "Ġ ab"]}})";
+
+class TokenizerJsonTest : public testing::Test {
+ protected:
+  TokenizerJsonTest()
+      : folder_(testing::TempDir() + "plumb_tokenizer_json_" + std::to_string(getpid()) + "_" +
+                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    make_folder(folder_);
+  }
+  ~TokenizerJsonTest() override { std::filesystem::remove_all(folder_); }
+  std::string file() const { return join_path(folder_, "tokenizer.json"); }
+
+  Tokenizer load(const std::string& text) const {
+    write_file_atomically(file(), text);
+    return Tokenizer::load(file());
+  }
+  // The message without the path, of the old file with `patch` merged in (RFC 7386).
+  std::string refusal(const std::string& patch, ErrorKind kind) const {
+    Json value = parse_json(kOld, "");
+    value.merge_patch(parse_json(patch, "patch"));
+    return refusal_of(dump_json(value), kind);
+  }
+  std::string refusal_of(const std::string& text, ErrorKind kind) const {
+    try {
+      load(text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind) << error.what();
+      const std::string message = error.what();
+      EXPECT_EQ(message.rfind(file() + ": ", 0), 0u) << message;
+      return message.substr(file().size() + 2);
+    }
+    return "accepted";
+  }
+  std::string folder_;
+};
+
+TEST_F(TokenizerJsonTest, ReadsTheOlderSpelling) {
+  const Tokenizer tokenizer = load(kOld);
+  EXPECT_EQ(tokenizer.encode("ab abé"), (Ids{3, 4, 5, 6}));
+  EXPECT_EQ(tokenizer.vocab_size(), 8);
+  EXPECT_EQ(tokenizer.special(TokenRole::eos), 7);
+  EXPECT_EQ(tokenizer.special(TokenRole::bos), 7);
+  EXPECT_EQ(tokenizer.special(TokenRole::pad), std::nullopt);
+}
+
+TEST_F(TokenizerJsonTest, PrefixSpaceAndPlainAddedTokens) {
+  Json value = parse_json(kOld, "");
+  value["pre_tokenizer"]["add_prefix_space"] = true;
+  value["added_tokens"].push_back({{"id", 8}, {"content", "bb"}, {"special", false}});
+  value["added_tokens"].push_back({{"id", 9}, {"content", "bbb"}, {"special", false}});
+  const Tokenizer tokenizer = load(dump_json(value));
+  EXPECT_EQ(tokenizer.encode("ab"), Ids{4});
+  EXPECT_EQ(tokenizer.encode("abbab"), (Ids{2, 0, 8, 4}));  // each stretch of text gets its space
+  EXPECT_EQ(tokenizer.encode("bbbb"), (Ids{9, 2, 1}));      // the longest
+  EXPECT_EQ(tokenizer.decode(Ids{9, 4}), "bbb ab");
+}
+
+TEST_F(TokenizerJsonTest, RolesFromTheFilesBeside) {
+  const std::string map = join_path(folder_, "special_tokens_map.json");
+  write_file_atomically(map, R"({"eos_token": {"content": "ab"}, "unk_token": "b", "pad_token": null})");
+  Tokenizer tokenizer = load(kOld);
+  EXPECT_EQ(tokenizer.special(TokenRole::eos), 3);
+  EXPECT_EQ(tokenizer.special(TokenRole::unk), 1);
+  EXPECT_EQ(tokenizer.special(TokenRole::bos), std::nullopt);
+  write_file_atomically(join_path(folder_, "tokenizer_config.json"), R"({"bos_token": "a"})");
+  EXPECT_EQ(load(kOld).special(TokenRole::bos), 0);
+  remove_file(join_path(folder_, "tokenizer_config.json"));
+  write_file_atomically(map, R"({"eos_token": "nothing"})");
+  try {
+    load(kOld);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), map + R"(: "eos_token" is "nothing", which the vocabulary lacks)");
+  }
+}
+
+TEST_F(TokenizerJsonTest, RefusesByNameWhatItDoesNotFollow) {
+  const auto refused = [&](const char* patch) { return refusal(patch, ErrorKind::unsupported); };
+  const std::string end = " is not supported by this build";
+  EXPECT_EQ(refused(R"({"normalizer": {"type": "NFC"}})"), "the normalizer \"NFC\"" + end);
+  EXPECT_EQ(refused(R"({"truncation": {"max_length": 5}})"), "\"truncation\"" + end);
+  EXPECT_EQ(refused(R"({"pre_tokenizer": {"type": "Metaspace"}})"), "the pre_tokenizer \"Metaspace\"" + end);
+  EXPECT_EQ(refused(R"({"pre_tokenizer": null})"), "a BPE model without a byte-level pre_tokenizer" + end);
+  EXPECT_EQ(refused(R"({"decoder": {"type": "WordPiece"}})"), "the decoder \"WordPiece\"" + end);
+  EXPECT_EQ(refused(R"({"post_processor": {"type": "TemplateProcessing"}})"),
+            "the post_processor \"TemplateProcessing\"" + end);
+  EXPECT_EQ(refused(R"({"model": {"type": "Unigram"}})"), "the tokenizer model \"Unigram\"" + end);
+  EXPECT_EQ(refused(R"({"model": {"unk_token": "<unk>"}})"), "the BPE option \"unk_token\": \"<unk>\"" + end);
+  EXPECT_EQ(refused(R"({"model": {"ignore_merges": true}})"), "the BPE option \"ignore_merges\"" + end);
+  EXPECT_EQ(refused(R"({"added_tokens": [{"id": 7, "content": "x", "lstrip": true}]})"),
+            "\"lstrip\" of the added token \"x\"" + end);
+}
+
+TEST_F(TokenizerJsonTest, RefusesMalformedFiles) {
+  const auto refused = [&](const char* patch) { return refusal(patch, ErrorKind::file); };
+  EXPECT_EQ(refused(R"({"model": null})"), "\"model\" is missing or no object");
+  EXPECT_EQ(refused(R"({"model": {"vocab": [1]}})"), "\"vocab\" is missing or no object");
+  EXPECT_EQ(refused(R"({"model": {"vocab": {"a": -1}}})"),
+            "the id of \"a\" is -1, expected a whole number from 0");
+  EXPECT_EQ(refused(R"({"model": {"vocab": {"a": 1.5}}})"),
+            "the id of \"a\" is 1.5, expected a whole number from 0");
+  EXPECT_EQ(refused(R"({"model": {"vocab": {"a": 2000000000}}})"),
+            "\"a\" has id 2000000000 in a vocabulary of 7");
+  EXPECT_EQ(refused(R"({"model": {"vocab": {"a": 1}}})"), "\"a\" and \"b\" have the same id 1");
+  EXPECT_EQ(refused(R"({"model": {"vocab": {"": 9}}})"), "the vocabulary has an empty token");
+  EXPECT_EQ(refused(R"({"model": {"merges": ["a b c"]}})"), "the merge \"a b c\" is no pair of tokens");
+  EXPECT_EQ(refused(R"({"model": {"merges": [["a"]]}})"), "the merge [\"a\"] is no pair of tokens");
+  EXPECT_EQ(refused(R"({"model": {"merges": ["b a"]}})"),
+            "the merge \"b a\" needs the token \"ba\", which the vocabulary lacks");
+  EXPECT_EQ(refused(R"({"model": {"merges": 1}})"), "\"merges\" is missing or no list");
+  EXPECT_EQ(refused(R"({"added_tokens": [{"content": "x"}]})"), "an added token has no id");
+  EXPECT_EQ(refused(R"({"added_tokens": [{"id": 7}]})"), "an added token has no content");
+  EXPECT_EQ(refused(R"({"added_tokens": [{"id": 3, "content": "x"}]})"),
+            "the added token \"x\" has the id of \"ab\"");
+  EXPECT_EQ(refused(R"({"added_tokens": [{"id": 5, "content": "ab"}]})"),
+            "the added token \"ab\" has id 5, but 3 in the vocabulary");
+  EXPECT_EQ(refused(R"({"added_tokens": [{"id": 99999999, "content": "x"}]})"),
+            "the added token \"x\" has id 99999999 behind a vocabulary of 7");
+  EXPECT_EQ(refused(R"({"pre_tokenizer": {"use_regex": 1}})"), "\"use_regex\" is 1, expected true or false");
+  EXPECT_EQ(refusal_of("[]", ErrorKind::file), "expected an object");
+  EXPECT_NE(refusal_of("{", ErrorKind::file).find("not valid JSON"), std::string::npos);
+  const std::string whole = kOld;
+  for (size_t cut = 0; cut < whole.size(); cut += 7)
+    EXPECT_NE(refusal_of(whole.substr(0, cut), ErrorKind::file), "accepted");
+  EXPECT_THROW(Tokenizer::load(join_path(folder_, "none")), Error);
+}
+
+}  // namespace
+}  // namespace plumb
