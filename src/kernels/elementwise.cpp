@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "kernels/convert.h"
 #include "kernels/row_blocks.h"
 #include "kernels/simd_targets.h"
 
@@ -83,6 +82,14 @@ void to_bf16_range(int64_t n, const float* x, BFloat16* y) {
   for (; i < n; ++i) y[i] = to_bf16(x[i]);
 }
 
+void from_bf16_range(int64_t n, const BFloat16* x, float* y) {
+  const F32 d;
+  const int64_t lanes = hn::Lanes(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(load_f32(x + i), d, y + i);
+  for (; i < n; ++i) y[i] = to_float(x[i]);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace plumb
 HWY_AFTER_NAMESPACE();
@@ -97,6 +104,7 @@ HWY_EXPORT(residual_backward_rows);
 HWY_EXPORT(bias_forward_row);
 HWY_EXPORT(add_row);
 HWY_EXPORT(to_bf16_range);
+HWY_EXPORT(from_bf16_range);
 
 void linear_combination(int64_t n, float a, const float* x, float b, const float* y, float* out) {
   for_blocks(n, kBlockFloats, [&](int64_t, int64_t first, int64_t last) {
@@ -168,7 +176,8 @@ void cast(const Cast& a) {
         reinterpret_cast<float*>(y)[i] = to_float(reinterpret_cast<const Float16*>(x)[i]);
       }
     } else if (a.from == DType::bf16 && a.to == DType::f32) {
-      widen({x, a.from, 1, n, n, false, reinterpret_cast<float*>(y)});
+      HWY_DYNAMIC_DISPATCH(from_bf16_range)
+      (n, reinterpret_cast<const BFloat16*>(x), reinterpret_cast<float*>(y));
     } else if (a.from == DType::f32 && a.to == DType::bf16) {
       HWY_DYNAMIC_DISPATCH(to_bf16_range)
       (n, reinterpret_cast<const float*>(x), reinterpret_cast<BFloat16*>(y));

@@ -4,9 +4,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "base/check.h"
-#include "kernels/convert.h"
 #include "kernels/row_blocks.h"
 #include "kernels/simd_targets.h"
 
@@ -15,15 +15,44 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/simd.h"
 #include "kernels/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace plumb {
 namespace HWY_NAMESPACE {
 
-void scaled_row(int64_t n, float scale, const float* x, float* y, bool add) {
-  for_lanes(n, [&](auto d, size_t i)
-                   HWY_ATTR { store(d, hn::Mul(hn::Set(d, scale), hn::LoadU(d, x + i)), y + i, add); });
+template <class T>
+void scaled_row_of(int64_t n, float scale, const T* x, float* y, bool add) {
+  const F32 d;
+  const int64_t lanes = hn::Lanes(d);
+  int64_t i = 0;
+  // Highway 1.0 widens infinity in f16 to 65536 where the processor has no instruction for it.
+  if constexpr (!std::is_same_v<T, Float16>) {
+    for (; i + lanes <= n; i += lanes) store(d, hn::Mul(hn::Set(d, scale), load_f32(x + i)), y + i, add);
+  }
+  for (; i < n; ++i) {
+    float v;
+    if constexpr (std::is_same_v<T, float>) {
+      v = x[i];
+    } else {
+      v = to_float(x[i]);
+    }
+    y[i] = (add ? y[i] : 0.0f) + scale * v;
+  }
+}
+
+void scaled_row(DType dtype, int64_t n, float scale, const void* x, float* y, bool add) {
+  switch (dtype) {
+    case DType::f32:
+      return scaled_row_of(n, scale, static_cast<const float*>(x), y, add);
+    case DType::bf16:
+      return scaled_row_of(n, scale, static_cast<const BFloat16*>(x), y, add);
+    case DType::f16:
+      return scaled_row_of(n, scale, static_cast<const Float16*>(x), y, add);
+    default:
+      PLUMB_CHECK(false, "table of {}", dtype_name(dtype));
+  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -51,15 +80,9 @@ void embedding_forward(const EmbeddingForward& a) {
   check_ids(a);
   const size_t row_bytes = static_cast<size_t>(a.width) * dtype_size(a.dtype);
   for_blocks(a.rows, rows_per_block(a.width), [&](int64_t, int64_t first, int64_t last) {
-    const Scratch wide(a.dtype == DType::f32 ? 0 : a.width);
     for (int64_t r = first; r < last; ++r) {
-      const char* stored = static_cast<const char*>(a.table) + a.ids[r] * row_bytes;
-      const float* row = reinterpret_cast<const float*>(stored);
-      if (a.dtype != DType::f32) {
-        widen({stored, a.dtype, 1, a.width, a.width, false, wide.data()});
-        row = wide.data();
-      }
-      HWY_DYNAMIC_DISPATCH(scaled_row)(a.width, a.scale, row, a.y + r * a.width, a.add);
+      const char* row = static_cast<const char*>(a.table) + a.ids[r] * row_bytes;
+      HWY_DYNAMIC_DISPATCH(scaled_row)(a.dtype, a.width, a.scale, row, a.y + r * a.width, a.add);
     }
   });
 }
@@ -78,7 +101,8 @@ void embedding_backward(const EmbeddingBackward& a) {
   for_blocks(a.width, (share + kLine - 1) / kLine * kLine, [&](int64_t, int64_t first, int64_t last) {
     for (int64_t r = 0; r < a.rows; ++r) {
       float* row = a.dtable + a.ids[r] * a.width;
-      HWY_DYNAMIC_DISPATCH(scaled_row)(last - first, a.scale, a.dy + r * a.width + first, row + first, true);
+      HWY_DYNAMIC_DISPATCH(scaled_row)
+      (DType::f32, last - first, a.scale, a.dy + r * a.width + first, row + first, true);
     }
   });
 }
