@@ -66,27 +66,24 @@ HWY_INLINE void store(D d, V v, float* out, bool add) {
   hn::StoreU(add ? hn::Add(v, hn::LoadU(d, out)) : v, d, out);
 }
 
-// e^x. Below -87.33 exactly 0, above 88.72 infinity.
+// e^x. Below -87.33 exactly 0, above 88.02 infinity, NaN for NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_v(D d, V x) {
-  const hn::RebindToSigned<D> di;
-  const V low = hn::Set(d, -87.33f), high = hn::Set(d, 88.72f);
+  const V low = hn::Set(d, -87.33f), high = hn::Set(d, 89.0f);
   const V clamped = hn::Min(high, hn::Max(low, x));
-  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
-  const V magic = hn::Set(d, 12582912.0f);
+  // Adding 1.5 * 2^23 + 127 rounds to an integer and leaves it, plus 127, in the low bits: the exponent of
+  // 2^n.
+  const V magic = hn::Set(d, 12583039.0f);
   const V shifted = hn::MulAdd(clamped, hn::Set(d, 1.44269504f), magic);
   const V n = hn::Sub(shifted, magic);
-  const V r =
-      hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped));
+  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(hn::RebindToSigned<D>(), shifted)));
+  const V r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x));
   V q = hn::MulAdd(r, hn::Set(d, 1.374882306e-3f), hn::Set(d, 8.369628373e-3f));
   q = hn::MulAdd(q, r, hn::Set(d, 4.166964626e-2f));
   q = hn::MulAdd(q, r, hn::Set(d, 0.1666651248f));
   q = hn::MulAdd(q, r, hn::Set(d, 0.4999998791f));
   q = hn::Add(hn::MulAdd(q, hn::Mul(r, r), r), hn::Set(d, 1.0f));
-  V y = hn::BitCast(d, hn::Add(hn::BitCast(di, q), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
-  y = hn::IfThenZeroElse(hn::Lt(x, low), y);
-  y = hn::IfThenElse(hn::Gt(x, high), hn::Inf(d), y);
-  return hn::IfThenElse(hn::IsNaN(x), x, y);
+  return hn::IfThenZeroElse(hn::Lt(x, low), hn::Mul(q, power));
 }
 
 // r where |x| < limit, else the sign of x; never beyond 1 in size, NaN for NaN.
