@@ -25,6 +25,7 @@ struct Pool {
   std::mutex mutex;
   std::multimap<size_t, void*> idle;
   size_t live = 0;
+  size_t idle_bytes = 0;
   size_t peak = 0;
 
   void* take(size_t size) {
@@ -35,6 +36,7 @@ struct Pool {
       if (auto it = idle.find(size); it != idle.end()) {
         void* p = it->second;
         idle.erase(it);
+        idle_bytes -= size;
         return p;
       }
     }
@@ -53,6 +55,7 @@ struct Pool {
     std::lock_guard lock(mutex);
     live -= size;
     idle.emplace(size, p);
+    idle_bytes += size;
   }
 };
 
@@ -75,6 +78,7 @@ void release_cached_memory() {
   {
     std::lock_guard lock(pool().mutex);
     idle.swap(pool().idle);
+    pool().idle_bytes = 0;
   }
   for (auto& [size, p] : idle) std::free(p);
 }
@@ -82,6 +86,11 @@ void release_cached_memory() {
 size_t live_memory() {
   std::lock_guard lock(pool().mutex);
   return pool().live;
+}
+
+size_t held_memory() {
+  std::lock_guard lock(pool().mutex);
+  return pool().live + pool().idle_bytes;
 }
 
 size_t peak_memory() {

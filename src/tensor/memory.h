@@ -13,6 +13,7 @@ constexpr size_t kMemoryAlignment = 64;
 std::shared_ptr<void> allocate_memory(size_t bytes);  // never null, also for 0 bytes
 void release_cached_memory();                         // gives idle blocks back to the system
 size_t live_memory();                                 // bytes in use by tensors
+size_t held_memory();                                 // and with those that are idle: what the system gave
 size_t peak_memory();                                 // most bytes in use at once since the last reset
 void reset_peak_memory();
 
