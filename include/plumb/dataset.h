@@ -26,8 +26,8 @@ struct Batch {
   std::vector<int32_t> decoder_ids;   // (B, U) begins with the start token: the targets shifted right
   std::vector<uint8_t> decoder_mask;  // (B, U)
 
-  std::vector<int32_t>
-      targets;  // (B, U) for an encoder-decoder, else (B, T); already aligned: position t predicts [t]
+  // (B, U) for an encoder-decoder, else (B, T). Aligned: what the model is to say at position t is at t.
+  std::vector<int32_t> targets;
   int64_t target_count = 0;  // targets that are not kIgnoreTarget
 };
 
@@ -81,12 +81,15 @@ class Dataset {
   // to length - 1 symbols. Error(input) where the text is too short for one window.
   Batch batch(int64_t step, int64_t micro, int64_t rows, int64_t length) const;
 
-  // Evaluation in order, the same each time. Text: every held-out target exactly once, the last window
-  // padded. The last batch may have fewer rows. most_batches <= 0: no cap.
+  // Evaluation in order, the same each time. Text: every target of the part exactly once, the last window
+  // padded; a text has no test part, and too short a one no validation part: 0 batches. The last batch may
+  // have fewer rows. most_batches <= 0: no cap.
   int64_t evaluation_batches(Split split, int64_t rows, int64_t length, int64_t most_batches = 0) const;
   Batch evaluation_batch(Split split, int64_t index, int64_t rows, int64_t length) const;
 
-  int64_t token_count(Split split) const;  // 0 where examples are made up as needed
+  // Of a text's part: tokens, and the bytes of text they stand for. 0 where examples are made up as needed.
+  int64_t token_count(Split split) const;
+  int64_t byte_count(Split split) const;
   std::string describe() const;  // "fortunes: 51 files, 2.5 MB, 712k training and 37k held-out tokens"
 
   struct Impl;  // internal

@@ -1,17 +1,16 @@
-// A text as token ids in one mapped file: first all training ids, then all held-out ids. docs/formats has the
-// layout.
+// A text as token ids in one mapped file: first all training ids, then all held-out ids.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "base/file.h"
+#include "plumb/dataset.h"
 
 namespace plumb {
 
-// First bytes of the file, little-endian; ids follow at kTokenFileHeader: train_count, then valid_count of
-// them.
+// The first bytes of the file, little-endian. At kTokenFileHeader begin train_count, then valid_count ids of
+// id_bytes each; nothing follows.
 struct TokenFileHeader {
   char magic[8] = {'P', 'L', 'U', 'M', 'B', 'T', 'O', 'K'};
   uint32_t version = 1;
@@ -19,10 +18,11 @@ struct TokenFileHeader {
   uint32_t vocab_size = 0;
   int32_t end_token = 0;  // closes every document
   uint64_t train_count = 0, valid_count = 0;
-  uint64_t documents = 0, files = 0, source_bytes = 0;
+  uint64_t train_bytes = 0, valid_bytes = 0;  // of text
+  uint64_t documents = 0, files = 0;
   uint64_t status_hash = 0, content_hash = 0, tokenizer_hash = 0;  // what it was made from
   double held_out = 0;                                             // share asked for
-  uint64_t block_bytes = 0;  // text is dealt out in blocks of about this size
+  uint64_t block_bytes = 0;  // text is dealt out to the two parts in blocks of about this size
 };
 inline constexpr uint64_t kTokenFileHeader = 4096;
 
@@ -31,12 +31,11 @@ class TokenFile {
   explicit TokenFile(const std::string& path);  // Error(file) where it is malformed or cut
   const TokenFileHeader& header() const { return header_; }
   const std::string& path() const { return file_.path(); }
-  // Copies ids [first, first + count) of a part to `out`.
-  void read_train(uint64_t first, uint64_t count, int32_t* out) const;
-  void read_valid(uint64_t first, uint64_t count, int32_t* out) const;
+  uint64_t count(Split part) const;  // 0 for test
+  // Copies ids [first, first + count) of a part. Error(file) at an id outside the vocabulary.
+  void read(Split part, uint64_t first, uint64_t count, int32_t* out) const;
 
  private:
-  void read(uint64_t first, uint64_t count, int32_t* out) const;
   MappedFile file_;
   TokenFileHeader header_;
 };
