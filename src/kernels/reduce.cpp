@@ -95,26 +95,10 @@ HWY_EXPORT(dot_range);
 HWY_EXPORT(max_bits_range);
 HWY_EXPORT(power_sums_range);
 
-namespace {
-
-// What range(first, last) gives for each block, in order.
-template <class T, class Range>
-std::vector<T> by_block(int64_t n, const Range& range) {
-  std::vector<T> parts(block_count(n, kBlockFloats));
-  for_blocks(n, kBlockFloats, [&](int64_t b, int64_t first, int64_t last) { parts[b] = range(first, last); });
-  return parts;
-}
-
-}  // namespace
-
 double dot(int64_t n, const float* x, const float* y) {
-  double sum = 0;
-  for (const double part : by_block<double>(n, [&](int64_t first, int64_t last) {
-         return HWY_DYNAMIC_DISPATCH(dot_range)(last - first, x + first, y + first);
-       })) {
-    sum += part;
-  }
-  return sum;
+  return sum_of_blocks(n, [&](int64_t first, int64_t last) {
+    return HWY_DYNAMIC_DISPATCH(dot_range)(last - first, x + first, y + first);
+  });
 }
 
 double sum_of_squares(int64_t n, const float* x) {

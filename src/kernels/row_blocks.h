@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "tensor/memory.h"
 
@@ -27,6 +28,22 @@ void for_blocks(int64_t n, int64_t block, const Body& body) {
   const int64_t blocks = block_count(n, block);
 #pragma omp parallel for schedule(static) if (blocks > 1)
   for (int64_t b = 0; b < blocks; ++b) body(b, b * block, std::min(n, (b + 1) * block));
+}
+
+// What range(first, last) gives for each block of a flat array, in order.
+template <class T, class Range>
+std::vector<T> by_block(int64_t n, const Range& range) {
+  std::vector<T> parts(block_count(n, kBlockFloats));
+  for_blocks(n, kBlockFloats, [&](int64_t b, int64_t first, int64_t last) { parts[b] = range(first, last); });
+  return parts;
+}
+
+// The f64 sum of the same.
+template <class Range>
+double sum_of_blocks(int64_t n, const Range& range) {
+  double sum = 0;
+  for (const double part : by_block<double>(n, range)) sum += part;
+  return sum;
 }
 
 // Arrays of floats for the length of a call.
