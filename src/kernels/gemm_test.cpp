@@ -7,96 +7,23 @@
 #include <limits>
 #include <vector>
 
-#include "base/random.h"
-#include "kernels/reference_gemm.h"
+#include "kernels/gemm_case.h"
 
 namespace plumb {
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-// A stored matrix with a gap of NaN after each row, starting off alignment.
-struct Matrix {
-  Matrix(int64_t rows, int64_t width, DType dtype, bool transposed, uint64_t seed, int64_t gap = 3)
-      : memory((rows * width + (rows + width) * gap + 1) * 8) {
-    if (transposed) std::swap(rows, width);
-    operand = {memory.data() + dtype_size(dtype), dtype, width + gap, transposed};
-    for (int64_t i = 0; i < rows * operand.ld; ++i) {
-      const bool inside = i % operand.ld < width;
-      const float x = inside ? static_cast<float>(random_normal({seed, 1}, i)) : kNaN;
-      char* p = memory.data() + (i + 1) * dtype_size(dtype);
-      const BFloat16 b = to_bf16(x);
-      const Float16 h = to_f16(x);
-      std::memcpy(p,
-                  dtype == DType::f32    ? static_cast<const void*>(&x)
-                  : dtype == DType::bf16 ? static_cast<const void*>(&b)
-                                         : &h,
-                  dtype_size(dtype));
-    }
-  }
-  std::vector<char> memory;
-  MatrixOperand operand;
-};
-
-struct Case {
-  int64_t m, n, k;
-  DType a = DType::f32, b = DType::f32, compute = DType::f32;
-};
-
-using Function = void (*)(const Gemm&);
-
-// Sums of k terms in f32 in any order: at most about k/2 roundings of half an ulp of the sum of sizes; in
-// practice far fewer, so sqrt(k) of them.
-void expect_product(const Case& c, Function function, bool a_transposed, bool b_transposed, bool bias,
-                    bool add) {
-  SCOPED_TRACE(testing::Message() << c.m << " " << c.n << " " << c.k << " a " << dtype_name(c.a)
-                                  << a_transposed << " b " << dtype_name(c.b) << b_transposed << " "
-                                  << dtype_name(c.compute) << " bias " << bias << " add " << add);
-  const Matrix a(c.m, c.k, c.a, a_transposed, 1), b(c.k, c.n, c.b, b_transposed, 2);
-  const int64_t ldc = c.n + 2;
-  std::vector<float> out(c.m * ldc + 1, add ? 0.5f : kNaN), biases(c.n);
-  for (int64_t j = 0; j < c.n; ++j) biases[j] = static_cast<float>(random_normal({3, 1}, j));
-  for (int64_t i = 0; i < c.m; ++i) out[i * ldc + c.n] = 77.0f;
-  const Gemm g{.m = c.m,
-               .n = c.n,
-               .k = c.k,
-               .a = a.operand,
-               .b = b.operand,
-               .c = out.data(),
-               .ldc = ldc,
-               .bias = bias ? biases.data() : nullptr,
-               .add = add,
-               .compute = c.compute};
-  function(g);
-  for (int64_t i = 0; i < c.m; ++i) {
-    for (int64_t j = 0; j < c.n; ++j) {
-      const auto p = reference::product(g, i, j);
-      const double right = p.value + (add ? 0.5 : 0.0);
-      const double tolerance = 6e-8 * (2 + std::sqrt(static_cast<double>(c.k))) * (p.size + 0.5);
-      ASSERT_NEAR(out[i * ldc + j], right, tolerance) << "at " << i << ", " << j;
-    }
-    ASSERT_EQ(out[i * ldc + c.n], 77.0f) << "beyond row " << i;
-  }
-}
-
-void expect_products(const Case& c, Function function = gemm) {
-  for (int bits = 0; bits < 16; ++bits) {
-    expect_product(c, function, bits & 1, bits & 2, bits & 4, bits & 8);
-    if (testing::Test::HasFatalFailure()) return;
-  }
-}
-
 TEST(Gemm, OddSizesEveryOrientation) {
-  for (const Case& c : {Case{1, 1, 1}, Case{1, 7, 3}, Case{5, 1, 9}, Case{3, 5, 7}, Case{17, 33, 65},
-                        Case{64, 48, 80}, Case{129, 67, 31}, Case{40, 300, 513}}) {
+  for (const GemmCase& c :
+       {GemmCase{1, 1, 1}, GemmCase{1, 7, 3}, GemmCase{5, 1, 9}, GemmCase{3, 5, 7}, GemmCase{17, 33, 65},
+        GemmCase{64, 48, 80}, GemmCase{129, 67, 31}, GemmCase{40, 300, 513}}) {
     expect_products(c);
   }
 }
 
 TEST(Gemm, EveryStoredType) {
   for (const DType b : {DType::bf16, DType::f16}) {
-    for (const Case& c :
-         {Case{1, 19, 33, DType::f32, b}, Case{3, 70, 130, DType::f32, b}, Case{35, 21, 50, DType::f32, b}}) {
+    for (const GemmCase& c : {GemmCase{1, 19, 33, DType::f32, b}, GemmCase{3, 70, 130, DType::f32, b},
+                              GemmCase{35, 21, 50, DType::f32, b}}) {
       expect_products(c);
     }
   }
@@ -113,10 +40,10 @@ TEST(Gemm, Bf16ProductRoundsF32Operands) {
 
 TEST(Gemm, Bf16Primitive) {
   if (!detail::bf16_primitive_exists()) GTEST_SKIP() << "no bf16 primitive on this processor";
-  for (const Case& c :
-       {Case{1, 9, 33, DType::f32, DType::f32, DType::bf16},
-        Case{37, 29, 65, DType::f32, DType::f32, DType::bf16}, Case{70, 150, 100, DType::f32, DType::bf16},
-        Case{20, 31, 64, DType::bf16, DType::bf16}}) {
+  for (const GemmCase& c :
+       {GemmCase{1, 9, 33, DType::f32, DType::f32, DType::bf16},
+        GemmCase{37, 29, 65, DType::f32, DType::f32, DType::bf16},
+        GemmCase{70, 150, 100, DType::f32, DType::bf16}, GemmCase{20, 31, 64, DType::bf16, DType::bf16}}) {
     expect_products(c, detail::gemm_bf16_primitive);
   }
 }
@@ -151,7 +78,7 @@ TEST(Gemm, EmptyDims) {
 TEST(Gemm, NaNAndInfinitySpreadOnlyWhereTheyBelong) {
   Matrix a(5, 6, DType::f32, false, 1, 0), b(6, 7, DType::f32, false, 2, 0);
   float* x = static_cast<float*>(const_cast<void*>(a.operand.data));
-  x[2 * 6 + 1] = kNaN;
+  x[2 * 6 + 1] = std::nanf("");
   x[4 * 6 + 1] = std::numeric_limits<float>::infinity();
   std::vector<float> c(5 * 7);
   gemm({.m = 5,

@@ -1,10 +1,235 @@
 #include "kernels/gemv.h"
 
+#include <omp.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "base/check.h"
+#include "kernels/convert.h"
+#include "kernels/simd_targets.h"
+#include "tensor/memory.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemv.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/simd.h"
+
+#ifndef PLUMB_KERNELS_GEMV_ONCE
+#define PLUMB_KERNELS_GEMV_ONCE
 namespace plumb {
 
-bool gemv_suits(const Gemm& g) {
-  return false;
-}
-void gemv(const Gemm& g) {}
+// A product whose A is f32 as it is to be multiplied: rounded already where the product is bf16.
+struct SmallProduct {
+  const Gemm& g;
+  const float* a;
+  int64_t lda;
+  bool round_b;  // b is f32 or f16 and has to be rounded to bf16
+};
+
+constexpr int64_t kRowsOfA = 4;      // that one pass over B serves
+constexpr int64_t kRowsOfB = 4;      // of B as stored that a pass reads side by side
+constexpr int64_t kColumnStep = 64;  // threads split the columns of B as stored in multiples of this
 
 }  // namespace plumb
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace plumb {
+namespace HWY_NAMESPACE {
+
+template <bool round, class T>
+HWY_INLINE VecF32 load_weights(const T* p) {
+  const VecF32 w = load_f32(p);
+  if constexpr (round) return round_to_bf16(w);
+  return w;
+}
+
+template <bool round, class T>
+HWY_INLINE float load_weight(const T* p) {
+  float w;
+  if constexpr (std::is_same_v<T, float>) {
+    w = *p;
+  } else {
+    w = to_float(*p);
+  }
+  return round ? to_float(to_bf16(w)) : w;
+}
+
+// C (rows, columns) of a block, from sums of products: + bias + C.
+HWY_INLINE void store_sum(const Gemm& g, int64_t i, int64_t j, float sum) {
+  float* c = g.c + i * g.ldc + j;
+  if (g.bias) sum += g.bias[j];
+  *c = g.add ? *c + sum : sum;
+}
+
+// B stored (n, k): `rows` of its rows from j on, each multiplied with `count` rows of A from i on.
+template <bool round, int rows, int count, class T>
+void dot_block(const SmallProduct& p, const T* b, int64_t i, int64_t j) {
+  const F32 d;
+  const int64_t lanes = hn::Lanes(d), k = p.g.k, ldb = p.g.b.ld;
+  const float* a = p.a + i * p.lda;
+  VecF32 sums[rows][count];
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < count; ++c) sums[r][c] = hn::Zero(d);
+  }
+  int64_t l = 0;
+  for (; l + lanes <= k; l += lanes) {
+    VecF32 x[count];
+#pragma GCC unroll 4
+    for (int c = 0; c < count; ++c) x[c] = hn::LoadU(d, a + c * p.lda + l);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; ++r) {
+      const VecF32 w = load_weights<round>(b + r * ldb + l);
+#pragma GCC unroll 4
+      for (int c = 0; c < count; ++c) sums[r][c] = hn::MulAdd(w, x[c], sums[r][c]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < count; ++c) {
+      float sum = hn::GetLane(hn::SumOfLanes(d, sums[r][c]));
+      for (int64_t e = l; e < k; ++e) sum += load_weight<round>(b + r * ldb + e) * a[c * p.lda + e];
+      store_sum(p.g, i + c, j + r, sum);
+    }
+  }
+}
+
+template <bool round, int rows, class T>
+void dot_rows(const SmallProduct& p, const T* b, int64_t j) {
+  int64_t i = 0;
+  for (; i + kRowsOfA <= p.g.m; i += kRowsOfA) dot_block<round, rows, kRowsOfA>(p, b, i, j);
+  switch (p.g.m - i) {
+    case 3:
+      return dot_block<round, rows, 3>(p, b, i, j);
+    case 2:
+      return dot_block<round, rows, 2>(p, b, i, j);
+    case 1:
+      return dot_block<round, rows, 1>(p, b, i, j);
+  }
+}
+
+template <bool round, class T>
+void dot_products(const SmallProduct& p) {
+  const T* b = static_cast<const T*>(p.g.b.data);
+  const int64_t blocks = p.g.n / kRowsOfB;
+#pragma omp parallel for schedule(static)
+  for (int64_t block = 0; block <= blocks; ++block) {
+    int64_t j = block * kRowsOfB;
+    if (block < blocks) {
+      dot_rows<round, kRowsOfB>(p, b + j * p.g.b.ld, j);
+    } else {
+      for (; j < p.g.n; ++j) dot_rows<round, 1>(p, b + j * p.g.b.ld, j);
+    }
+  }
+}
+
+// B stored (k, n): C (m, [begin, end)) += `rows` terms from l on.
+template <bool round, int rows, class T>
+void add_terms(const SmallProduct& p, const T* b, int64_t l, int64_t begin, int64_t end) {
+  const F32 d;
+  const int64_t lanes = hn::Lanes(d), ldb = p.g.b.ld;
+  int64_t j = begin;
+  for (; j + lanes <= end; j += lanes) {
+    VecF32 w[rows];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) w[r] = load_weights<round>(b + (l + r) * ldb + j);
+    for (int64_t i = 0; i < p.g.m; ++i) {
+      const float* a = p.a + i * p.lda + l;
+      float* c = p.g.c + i * p.g.ldc + j;
+      VecF32 sum = hn::LoadU(d, c);
+#pragma GCC unroll 8
+      for (int r = 0; r < rows; ++r) sum = hn::MulAdd(w[r], hn::Set(d, a[r]), sum);
+      hn::StoreU(sum, d, c);
+    }
+  }
+  for (; j < end; ++j) {
+    for (int64_t i = 0; i < p.g.m; ++i) {
+      for (int r = 0; r < rows; ++r) {
+        p.g.c[i * p.g.ldc + j] += load_weight<round>(b + (l + r) * ldb + j) * p.a[i * p.lda + l + r];
+      }
+    }
+  }
+}
+
+template <bool round, class T>
+void sum_of_rows(const SmallProduct& p) {
+  const T* b = static_cast<const T*>(p.g.b.data);
+  const Gemm& g = p.g;
+#pragma omp parallel
+  {
+    const int64_t steps = (g.n + kColumnStep - 1) / kColumnStep, threads = omp_get_num_threads();
+    const int64_t thread = omp_get_thread_num();
+    const int64_t begin = steps * thread / threads * kColumnStep;
+    const int64_t end = std::min(g.n, steps * (thread + 1) / threads * kColumnStep);
+    for (int64_t i = 0; i < g.m; ++i) {
+      for (int64_t j = begin; j < end; ++j) {
+        float* c = g.c + i * g.ldc + j;
+        *c = (g.add ? *c : 0.0f) + (g.bias ? g.bias[j] : 0.0f);
+      }
+    }
+    int64_t l = 0;
+    for (; l + 8 <= g.k; l += 8) add_terms<round, 8>(p, b, l, begin, end);
+    for (; l < g.k; ++l) add_terms<round, 1>(p, b, l, begin, end);
+  }
+}
+
+template <bool round, class T>
+void product_of(const SmallProduct& p) {
+  p.g.b.transposed ? dot_products<round, T>(p) : sum_of_rows<round, T>(p);
+}
+
+void small_product(const SmallProduct& p) {
+  switch (p.g.b.dtype) {
+    case DType::f32:
+      return p.round_b ? product_of<true, float>(p) : product_of<false, float>(p);
+    case DType::f16:
+      return p.round_b ? product_of<true, Float16>(p) : product_of<false, Float16>(p);
+    case DType::bf16:
+      return product_of<false, BFloat16>(p);
+    default:
+      PLUMB_CHECK(false, "weights of {}", dtype_name(p.g.b.dtype));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace plumb
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace plumb {
+HWY_EXPORT(small_product);
+
+bool gemv_suits(const Gemm& g) {
+  return g.m <= 4 && g.a.dtype == DType::f32 && !g.a.transposed;
+}
+
+void gemv(const Gemm& g) {
+  PLUMB_CHECK(g.a.dtype == DType::f32 && !g.a.transposed);
+  const bool bf16 = g.compute == DType::bf16 || g.b.dtype == DType::bf16;
+  SmallProduct p{.g = g,
+                 .a = static_cast<const float*>(g.a.data),
+                 .lda = g.a.ld,
+                 .round_b = bf16 && g.b.dtype != DType::bf16};
+  std::shared_ptr<void> rounded;
+  if (bf16) {
+    rounded = allocate_memory(g.m * g.k * sizeof(float));
+    widen({.src = g.a.data,
+           .rows = g.m,
+           .width = g.k,
+           .ld = g.a.ld,
+           .round_bf16 = true,
+           .dst = static_cast<float*>(rounded.get())});
+    p.a = static_cast<const float*>(rounded.get());
+    p.lda = g.k;
+  }
+  HWY_DYNAMIC_DISPATCH(small_product)(p);
+}
+
+}  // namespace plumb
+#endif
