@@ -2,15 +2,19 @@
 // arithmetic.
 #pragma once
 
+#include <cstdint>
+
 namespace plumb {
 
-// Bytes per second over arrays of 256 MB and more, best of a few passes, in about a second. Bytes are those
-// that the program names: one read and one write per element copied.
+// Bytes per second, best of a few passes. Bytes are those that the program names: one read and one write per
+// element copied.
 struct MemoryBandwidth {
   double read = 0;
   double copy = 0;   // a = b
   double triad = 0;  // a = b + s * c
 };
-MemoryBandwidth memory_bandwidth();
+// Over three arrays of so many floats, by default 352 MB each: beyond any cache, in about a second (more
+// where the system has yet to find the memory).
+MemoryBandwidth memory_bandwidth(int64_t floats = int64_t{88} << 20);
 
 }  // namespace plumb
