@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "base/json.h"
-#include "base/nearest.h"
 #include "plumb/config.h"
 #include "plumb/error.h"
+#include "plumb/suggest.h"
 
 namespace plumb {
 namespace {
