@@ -14,7 +14,7 @@ namespace plumb {
 namespace {
 
 // Two (rows, keys) tiles of scores, a tile of keys and one of values stay in a core's second-level cache.
-constexpr int64_t kTileRows = 128;
+constexpr int64_t kTileRows = 64;
 constexpr int64_t kTileKeys = 512;
 
 int64_t round_up(int64_t n, int64_t step) {
