@@ -1,0 +1,446 @@
+// The slow oracle of whole models, for tests: plain loops over any scalar, written from the formulas and not
+// from the engine. With std::complex<double> it gives exact derivatives by the complex step (Squire and Trapp
+// 1998): d loss / d theta = Im loss(theta + i h) / h, with h so small that nothing is rounded.
+#pragma once
+
+#include <cmath>
+#include <complex>
+#include <map>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "nn/attention.h"
+#include "plumb/config.h"
+
+namespace plumb::oracle {
+
+using Real = double;
+using Dual = std::complex<double>;
+
+inline Real real(Real x) {
+  return x;
+}
+inline Real real(Dual x) {
+  return x.real();
+}
+inline Real erf_of(Real x) {
+  return std::erf(x);
+}
+inline Dual erf_of(Dual x) {
+  return {std::erf(x.real()), x.imag() * 2 / std::sqrt(std::numbers::pi) * std::exp(-x.real() * x.real())};
+}
+
+template <class S>
+struct Matrix {
+  int64_t rows = 0, width = 0;
+  std::vector<S> v;
+  Matrix() = default;
+  Matrix(int64_t r, int64_t w) : rows(r), width(w), v(r * w) {}
+  S& at(int64_t r, int64_t c) { return v[r * width + c]; }
+  const S& at(int64_t r, int64_t c) const { return v[r * width + c]; }
+};
+
+template <class S>
+struct Weights {
+  std::map<std::string, std::vector<S>> values;
+  const std::vector<S>& get(const std::string& name) const {
+    PLUMB_CHECK(values.contains(name), "oracle lacks {}", name);
+    return values.at(name);
+  }
+  bool has(const std::string& name) const { return values.contains(name); }
+};
+
+struct Batch {
+  int64_t batch = 0, length = 0;
+  std::vector<int> ids, mask;  // (B, T); mask 1 real
+};
+
+template <class S>
+class Model {
+ public:
+  Model(const ModelConfig& config, const Weights<S>& weights) : c_(config), w_(weights) {}
+
+  Matrix<S> encode(const Batch& b) {
+    return stack(Side::encoder, embed(Side::encoder, b), b, nullptr, nullptr);
+  }
+  Matrix<S> decode(const Batch& b, const Matrix<S>* memory, const Batch* source) {
+    return stack(Side::decoder, embed(Side::decoder, b), b, memory, source);
+  }
+  Matrix<S> logits(Matrix<S> h) const {
+    if (c_.head_transform) {
+      h = linear(h, "head.dense", c_.width, false);
+      for (S& x : h.v) x = act(x, c_.layer.activation);
+      h = norm(h, "head.norm", c_.layer, {});
+    }
+    const std::string table = !c_.tied_embeddings                ? "head.weight"
+                              : w_.has("token_embedding.weight") ? "token_embedding.weight"
+                                                                 : "decoder.token_embedding.weight";
+    const auto& e = w_.get(table);
+    Matrix<S> y(h.rows, c_.vocab_size);
+    for (int64_t r = 0; r < h.rows; ++r) {
+      for (int64_t v = 0; v < c_.vocab_size; ++v) {
+        S sum = c_.head_bias ? w_.get("head.bias")[v] : S(0);
+        if (c_.logits_bias) sum += w_.get("head.logits_bias")[v];
+        for (int64_t i = 0; i < c_.width; ++i) sum += h.at(r, i) * e[v * c_.width + i];
+        y.at(r, v) = sum;
+      }
+    }
+    return y;
+  }
+  // Mean over targets >= 0 of smoothed cross-entropy plus z-loss, plus the experts' balance.
+  S loss(const Matrix<S>& logits, const std::vector<int>& targets, Real smoothing, Real z) const {
+    S total = 0;
+    int count = 0;
+    for (int64_t r = 0; r < logits.rows; ++r) {
+      if (targets[r] < 0) continue;
+      ++count;
+      Real top = -1e300;
+      for (int64_t v = 0; v < logits.width; ++v) top = std::max(top, real(logits.at(r, v)));
+      S sum = 0, mean = 0;
+      for (int64_t v = 0; v < logits.width; ++v) {
+        sum += std::exp(logits.at(r, v) - top);
+        mean += logits.at(r, v) / static_cast<Real>(logits.width);
+      }
+      const S log_z = std::log(sum) + top;
+      total += (1 - smoothing) * (log_z - logits.at(r, targets[r])) + smoothing * (log_z - mean) +
+               z * log_z * log_z;
+    }
+    return count ? total / static_cast<Real>(count) + c_.router_aux * balance_ : S(0);
+  }
+
+ private:
+  static S act(S x, Activation a) {
+    switch (a) {
+      case Activation::relu:
+        return real(x) > 0 ? x : S(0);
+      case Activation::gelu:
+        return 0.5 * x * (1.0 + erf_of(x / std::sqrt(2.0)));
+      case Activation::gelu_tanh:
+        return 0.5 * x * (1.0 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+      case Activation::silu:
+        return x / (1.0 + std::exp(-x));
+    }
+    return x;
+  }
+
+  Matrix<S> embed(Side side, const Batch& b) const {
+    const std::string s = side == Side::encoder ? "encoder" : "decoder";
+    const auto& table =
+        w_.get(w_.has("token_embedding.weight") ? "token_embedding.weight" : s + ".token_embedding.weight");
+    Matrix<S> x(b.batch * b.length, c_.width);
+    for (int64_t row = 0; row < b.batch; ++row) {
+      int position = 0;
+      for (int64_t t = 0; t < b.length; ++t) {
+        const int64_t r = row * b.length + t;
+        const int p = b.mask[r] ? position++ : 0;
+        for (int64_t i = 0; i < c_.width; ++i) {
+          S& y = x.at(r, i);
+          y = c_.embedding_scale * table[b.ids[r] * c_.width + i];
+          if (c_.positions == Positions::learned)
+            y += w_.get(s + ".position_embedding.weight")[p * c_.width + i];
+          if (c_.positions == Positions::sinusoidal) {
+            const int64_t half = c_.width / 2;
+            const int64_t pair = c_.sinusoidal_split ? i % half : i / 2;
+            const bool cosine = c_.sinusoidal_split ? i >= half : i % 2 == 1;
+            const Real angle = p / std::pow(10000.0, 2.0 * pair / c_.width);
+            y += cosine ? std::cos(angle) : std::sin(angle);
+          }
+          if (c_.token_types > 0 && side == Side::encoder) y += w_.get("type_embedding.weight")[i];
+        }
+      }
+    }
+    if (c_.embedding_norm) x = norm(x, s + ".embedding_norm", layer_config(c_, side, 0), b.mask);
+    return x;
+  }
+
+  Matrix<S> linear(const Matrix<S>& x, const std::string& name, int64_t outputs, bool bias_given) const {
+    const auto& w = w_.get(name + ".weight");
+    const bool bias = bias_given || w_.has(name + ".bias");
+    Matrix<S> y(x.rows, outputs);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t o = 0; o < outputs; ++o) {
+        S sum = bias ? w_.get(name + ".bias")[o] : S(0);
+        for (int64_t i = 0; i < x.width; ++i) {
+          sum += x.at(r, i) * (c_.linear_in_out ? w[i * outputs + o] : w[o * x.width + i]);
+        }
+        y.at(r, o) = sum;
+      }
+    }
+    return y;
+  }
+
+  Matrix<S> norm(const Matrix<S>& x, const std::string& name, const LayerConfig& l,
+                 const std::vector<int>& mask) const {
+    const auto gain = [&](int64_t i) {
+      return l.norm_affine ? w_.get(name + ".gain")[i] + (l.norm_unit_offset ? 1.0 : 0.0) : S(1);
+    };
+    const auto bias = [&](int64_t i) { return l.norm_bias ? w_.get(name + ".bias")[i] : S(0); };
+    if (l.norm == NormKind::batch_norm) return batch_norm(x, l, mask, gain, bias);
+    Matrix<S> y(x.rows, x.width);
+    const Real n = static_cast<Real>(x.width);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      S mean = 0, square = 0;
+      for (int64_t i = 0; i < x.width; ++i) mean += x.at(r, i) / n;
+      if (l.norm != NormKind::layer_norm) mean = 0;
+      for (int64_t i = 0; i < x.width; ++i) square += (x.at(r, i) - mean) * (x.at(r, i) - mean) / n;
+      for (int64_t i = 0; i < x.width; ++i) {
+        const S centred = x.at(r, i) - mean;
+        if (l.norm == NormKind::scale_norm) {
+          y.at(r, i) = w_.get(name + ".gain")[0] * x.at(r, i) / std::sqrt(square * n);
+        } else if (l.norm == NormKind::dyt) {
+          y.at(r, i) = gain(i) * std::tanh(w_.get(name + ".alpha")[0] * x.at(r, i)) + bias(i);
+        } else {
+          y.at(r, i) = centred / std::sqrt(square + l.norm_eps) * gain(i) + bias(i);
+        }
+      }
+    }
+    return y;
+  }
+
+  template <class G, class B>
+  Matrix<S> batch_norm(const Matrix<S>& x, const LayerConfig& l, const std::vector<int>& mask, G gain,
+                       B bias) const {
+    Matrix<S> y(x.rows, x.width);
+    const auto is_real = [&](int64_t r) { return mask.empty() || mask[r] != 0; };
+    for (int64_t i = 0; i < x.width; ++i) {
+      Real n = 0;
+      S mean = 0, var = 0;
+      for (int64_t r = 0; r < x.rows; ++r) n += is_real(r);
+      for (int64_t r = 0; r < x.rows; ++r) mean += is_real(r) ? x.at(r, i) / n : S(0);
+      for (int64_t r = 0; r < x.rows; ++r)
+        var += is_real(r) ? (x.at(r, i) - mean) * (x.at(r, i) - mean) / n : S(0);
+      for (int64_t r = 0; r < x.rows; ++r) {
+        if (is_real(r)) y.at(r, i) = (x.at(r, i) - mean) / std::sqrt(var + l.norm_eps) * gain(i) + bias(i);
+      }
+    }
+    return y;
+  }
+
+  void rotate(Matrix<S>& x, int64_t heads, int64_t dim, const Batch& b) const {
+    const auto rotary = static_cast<int64_t>(dim * c_.rope_fraction) / 2 * 2;
+    for (int64_t row = 0; row < b.batch; ++row) {
+      int position = 0;
+      for (int64_t t = 0; t < b.length; ++t) {
+        const int64_t r = row * b.length + t;
+        const int p = b.mask[r] ? position++ : 0;
+        for (int64_t h = 0; h < heads; ++h) {
+          for (int64_t i = 0; i < rotary / 2; ++i) {
+            const Real angle = p * std::pow(c_.rope_base, -2.0 * i / rotary);
+            S& a = x.at(r, h * dim + (c_.rope_interleaved ? 2 * i : i));
+            S& d = x.at(r, h * dim + (c_.rope_interleaved ? 2 * i + 1 : i + rotary / 2));
+            const S u = a * std::cos(angle) - d * std::sin(angle),
+                    v = a * std::sin(angle) + d * std::cos(angle);
+            a = u;
+            d = v;
+          }
+        }
+      }
+    }
+  }
+
+  Matrix<S> head_norm(const Matrix<S>& x, const std::string& name, const LayerConfig& l) const {
+    Matrix<S> by_head = x;
+    if (l.qk_norm == QkNorm::per_head) {
+      by_head.rows = x.rows * x.width / l.head_dim;
+      by_head.width = l.head_dim;
+    }
+    by_head = norm(by_head, name, l, {});
+    by_head.rows = x.rows;
+    by_head.width = x.width;
+    return by_head;
+  }
+
+  // `other` is what keys and values are made of: x itself, or the encoder's output.
+  Matrix<S> attention(const Matrix<S>& x, const std::string& name, const LayerConfig& l, const Batch& b,
+                      bool causal, const Matrix<S>* memory, const Batch* source, bool inner) {
+    const int64_t q_width = l.heads * l.head_dim, kv_width = l.kv_heads * l.head_dim;
+    const Matrix<S>& from = memory ? *memory : x;
+    const Batch& keys = memory ? *source : b;
+    Matrix<S> q, k, v;
+    if (l.qkv_fused && !memory) {
+      const Matrix<S> all = linear(x, name + ".qkv", q_width + 2 * kv_width, false);
+      const auto columns = [&](int64_t first, int64_t width) {
+        Matrix<S> m(all.rows, width);
+        for (int64_t r = 0; r < all.rows; ++r) {
+          for (int64_t i = 0; i < width; ++i) m.at(r, i) = all.at(r, first + i);
+        }
+        return m;
+      };
+      q = columns(0, q_width);
+      k = columns(q_width, kv_width);
+      v = columns(q_width + kv_width, kv_width);
+    } else {
+      q = linear(x, name + ".query", q_width, false);
+      k = linear(from, name + ".key", kv_width, false);
+      v = linear(from, name + ".value", kv_width, false);
+    }
+    if (l.qk_norm != QkNorm::none) {
+      q = head_norm(q, name + ".query_norm", l);
+      k = head_norm(k, name + ".key_norm", l);
+    }
+    if (!memory && c_.positions == Positions::rope && l.rotary) {
+      rotate(q, l.heads, l.head_dim, b);
+      rotate(k, l.kv_heads, l.head_dim, b);
+    }
+    Matrix<S> y(x.rows, q_width);
+    const Real scale =
+        l.attention_scale != 0 ? l.attention_scale : 1 / std::sqrt(static_cast<Real>(l.head_dim));
+    for (int64_t row = 0; row < b.batch; ++row) {
+      for (int64_t h = 0; h < l.heads; ++h) {
+        const int64_t g = h / (l.heads / l.kv_heads);
+        for (int64_t t = 0; t < b.length; ++t) {
+          std::vector<S> weight(keys.length, S(0));
+          S sum = 0;
+          for (int64_t s = 0; s < keys.length; ++s) {
+            if (!keys.mask[row * keys.length + s] || (causal && s > t)) continue;
+            if (!memory && l.window > 0 && std::abs(t - s) >= l.window) continue;
+            S logit = 0;
+            for (int64_t i = 0; i < l.head_dim; ++i) {
+              logit += q.at(row * b.length + t, h * l.head_dim + i) *
+                       k.at(row * keys.length + s, g * l.head_dim + i);
+            }
+            logit *= scale;
+            if (!memory && c_.positions == Positions::alibi) {
+              logit -=
+                  std::exp2(-8.0 * static_cast<Real>(h + 1) / l.heads) * static_cast<Real>(std::abs(t - s));
+            }
+            weight[s] = std::exp(logit);
+            sum += weight[s];
+          }
+          for (int64_t s = 0; s < keys.length; ++s) {
+            if (weight[s] == S(0)) continue;
+            for (int64_t i = 0; i < l.head_dim; ++i) {
+              y.at(row * b.length + t, h * l.head_dim + i) +=
+                  weight[s] / sum * v.at(row * keys.length + s, g * l.head_dim + i);
+            }
+          }
+        }
+      }
+    }
+    if (inner) y = norm(y, name + ".norm_inner", l, {});
+    return linear(y, name + ".output", c_.width, false);
+  }
+
+  Matrix<S> feed_forward(const Matrix<S>& x, const std::string& name, const LayerConfig& l,
+                         bool inner) const {
+    Matrix<S> h = linear(x, name + ".up", l.ffn_width, false);
+    if (l.gated) {
+      const Matrix<S> gate = linear(x, name + ".gate", l.ffn_width, false);
+      for (size_t i = 0; i < h.v.size(); ++i) h.v[i] *= act(gate.v[i], l.activation);
+    } else {
+      for (S& value : h.v) value = act(value, l.activation);
+    }
+    if (inner) h = norm(h, name + ".norm_inner", l, {});
+    return linear(h, name + ".down", c_.width, false);
+  }
+
+  Matrix<S> experts(const Matrix<S>& x, const std::string& name, const LayerConfig& l, const Batch& b,
+                    bool inner) {
+    const Matrix<S> logits = linear(x, name + ".router", l.experts, false);
+    Matrix<S> y(x.rows, x.width);
+    std::vector<S> mean_probability(l.experts, S(0));
+    std::vector<Real> fraction(l.experts, 0);
+    Real rows = 0;
+    for (const int m : b.mask) rows += m;
+    for (int64_t r = 0; r < x.rows; ++r) {
+      if (!b.mask[r]) continue;
+      S sum = 0;
+      for (int64_t e = 0; e < l.experts; ++e) sum += std::exp(logits.at(r, e));
+      std::vector<S> score(l.experts);
+      std::vector<int64_t> order(l.experts);
+      for (int64_t e = 0; e < l.experts; ++e) {
+        mean_probability[e] += std::exp(logits.at(r, e)) / sum / rows;
+        score[e] = l.router == Router::softmax ? std::exp(logits.at(r, e)) / sum
+                                               : 1.0 / (1.0 + std::exp(-logits.at(r, e)));
+        order[e] = e;
+      }
+      std::stable_sort(order.begin(), order.end(),
+                       [&](int64_t i, int64_t j) { return real(score[i]) > real(score[j]); });
+      S total = 0;
+      for (int64_t k = 0; k < l.experts_per_token; ++k) total += score[order[k]];
+      Matrix<S> one(1, x.width);
+      for (int64_t i = 0; i < x.width; ++i) one.at(0, i) = x.at(r, i);
+      for (int64_t k = 0; k < l.experts_per_token; ++k) {
+        const int64_t e = order[k];
+        fraction[e] += 1 / rows;
+        const S weight = l.router_normalize ? score[e] / total : score[e];
+        const Matrix<S> out = feed_forward(one, name + ".experts." + std::to_string(e), l, inner);
+        for (int64_t i = 0; i < x.width; ++i) y.at(r, i) += weight * out.at(0, i);
+      }
+    }
+    for (int64_t e = 0; e < l.experts; ++e)
+      balance_ += static_cast<Real>(l.experts) * fraction[e] * mean_probability[e];
+    for (int64_t e = 0; e < l.shared_experts; ++e) {
+      const Matrix<S> out = feed_forward(x, name + ".shared." + std::to_string(e), l, inner);
+      for (size_t i = 0; i < y.v.size(); ++i) y.v[i] += out.v[i];
+    }
+    return y;
+  }
+
+  // The formula itself, with F given.
+  template <class F>
+  Matrix<S> sublayer(const Matrix<S>& x, const std::string& name, const SublayerFormula& f,
+                     const LayerConfig& l, const Batch& b, F&& branch) {
+    Matrix<S> in = f.norm_in ? norm(x, name + ".norm_in", l, b.mask) : x;
+    for (S& v : in.v) v *= f.s;
+    Matrix<S> y = branch(in);
+    if (f.norm_branch) y = norm(y, name + ".norm_branch", l, b.mask);
+    for (int64_t r = 0; r < y.rows; ++r) {
+      for (int64_t i = 0; i < y.width; ++i) {
+        const S g = f.gate == GateKind::constant ? S(f.gate_value)
+                    : f.gate == GateKind::scalar ? w_.get(name + ".gate")[0]
+                                                 : w_.get(name + ".gate")[i];
+        y.at(r, i) = f.alpha * x.at(r, i) + g * y.at(r, i);
+      }
+    }
+    return f.norm_out ? norm(y, name + ".norm_out", l, b.mask) : y;
+  }
+
+  Matrix<S> stack(Side side, Matrix<S> x, const Batch& b, const Matrix<S>* memory, const Batch* source) {
+    const std::string s = side == Side::encoder ? "encoder" : "decoder";
+    const int64_t layers = side == Side::encoder ? c_.encoder_layers : c_.decoder_layers;
+    for (int64_t i = 0; i < layers; ++i) {
+      const LayerConfig l = resolved_layer(c_, side, i);
+      const SublayerFormula f = sublayer_formula(c_, side, i);
+      const std::string name = s + "." + std::to_string(i);
+      const auto attend = [&](const Matrix<S>& in) {
+        return attention(in, name + ".attention", l, b, side == Side::decoder, nullptr, nullptr,
+                         f.norm_inner);
+      };
+      const auto transform = [&](const Matrix<S>& in) {
+        return l.experts > 0 ? experts(in, name + ".feed_forward", l, b, f.norm_inner)
+                             : feed_forward(in, name + ".feed_forward", l, f.norm_inner);
+      };
+      if (l.parallel != Parallel::no) {
+        x = sublayer(x, name + ".attention", f, l, b, [&](const Matrix<S>& in) {
+          Matrix<S> other = in;
+          if (l.parallel == Parallel::two_norms) {
+            other = f.norm_in ? norm(x, name + ".feed_forward.norm_in", l, b.mask) : x;
+            for (S& v : other.v) v *= f.s;
+          }
+          Matrix<S> y = attend(in);
+          const Matrix<S> z = transform(other);
+          for (size_t k = 0; k < y.v.size(); ++k) y.v[k] += z.v[k];
+          return y;
+        });
+        continue;
+      }
+      x = sublayer(x, name + ".attention", f, l, b, attend);
+      if (memory) {
+        x = sublayer(x, name + ".cross_attention", f, l, b, [&](const Matrix<S>& in) {
+          return attention(in, name + ".cross_attention", l, b, false, memory, source, f.norm_inner);
+        });
+      }
+      x = sublayer(x, name + ".feed_forward", f, l, b, transform);
+    }
+    return has_final_norm(c_, side) ? norm(x, s + ".final_norm", layer_config(c_, side, layers - 1), b.mask)
+                                    : x;
+  }
+
+  const ModelConfig& c_;
+  const Weights<S>& w_;
+  S balance_ = 0;
+};
+
+}  // namespace plumb::oracle

@@ -1,0 +1,323 @@
+// Loss and every gradient of whole models against the complex-step oracle in f64: each placement, norm,
+// attention, feed-forward and kind of model, fused and plain, recomputed or not.
+#include "model/transformer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/random.h"
+#include "model/oracle.h"
+#include "plumb/error.h"
+
+namespace plumb {
+namespace {
+
+struct Case {
+  std::string name;
+  ModelConfig config;
+};
+
+ModelConfig tiny() {
+  ModelConfig c;
+  c.vocab_size = 11;
+  c.width = 8;
+  c.max_length = 16;
+  c.decoder_layers = 2;
+  c.layer.heads = 2;
+  c.layer.ffn_width = 12;
+  c.layer.norm_bias = true;
+  c.init_std = 0.4;
+  c.init = Init::normal;
+  return c;
+}
+
+Case with(const std::string& name, const std::function<void(ModelConfig&)>& change) {
+  Case c{name, tiny()};
+  change(c.config);
+  return c;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (size_t p = 0; p < EnumNames<Placement>::names.size(); ++p) {
+    all.push_back(with(std::string("placement ") + EnumNames<Placement>::names[p], [&](ModelConfig& c) {
+      c.layer.placement = static_cast<Placement>(p);
+      c.decoder_layers = 3;
+    }));
+  }
+  for (size_t n = 0; n < EnumNames<NormKind>::names.size(); ++n) {
+    for (const Placement p : {Placement::pre_norm, Placement::post_norm}) {
+      all.push_back(with(std::string("norm ") + EnumNames<NormKind>::names[n] + " " + enum_name(p),
+                         [&](ModelConfig& c) {
+                           c.layer.norm = static_cast<NormKind>(n);
+                           c.layer.placement = p;
+                           c.layer.gate_value = 0.7;
+                         }));
+    }
+  }
+  all.push_back(with("norm unit offset", [](ModelConfig& c) { c.layer.norm_unit_offset = true; }));
+  all.push_back(
+      with("norm without affine", [](ModelConfig& c) { c.layer.norm_affine = c.layer.norm_bias = false; }));
+  all.push_back(with("layer norm affine", [](ModelConfig& c) { c.layer.norm = NormKind::layer_norm; }));
+  all.push_back(with("every field of the formula", [](ModelConfig& c) {
+    c.layer.norm = NormKind::layer_norm;
+    c.layer.norm_in = c.layer.norm_inner = c.layer.norm_branch = c.layer.norm_out = true;
+    c.layer.alpha = 1.3;
+    c.layer.s = 0.6;
+    c.layer.gate = GateKind::vector;
+    c.layer.gate_value = 0.4;
+  }));
+  all.push_back(with("learned scalar gate", [](ModelConfig& c) { c.layer.gate = GateKind::scalar; }));
+  for (const Parallel p : {Parallel::one_norm, Parallel::two_norms}) {
+    all.push_back(with("parallel " + enum_name(p), [&](ModelConfig& c) { c.layer.parallel = p; }));
+  }
+  for (size_t p = 0; p < EnumNames<Positions>::names.size(); ++p) {
+    all.push_back(with(std::string("positions ") + EnumNames<Positions>::names[p],
+                       [&](ModelConfig& c) { c.positions = static_cast<Positions>(p); }));
+  }
+  all.push_back(with("rope interleaved and partial", [](ModelConfig& c) {
+    c.rope_interleaved = true;
+    c.rope_fraction = 0.5;
+    c.rope_base = 100;
+  }));
+  all.push_back(with("sinusoids split", [](ModelConfig& c) {
+    c.positions = Positions::sinusoidal;
+    c.sinusoidal_split = true;
+    c.embedding_scale = 2.5;
+  }));
+  all.push_back(with("multi-query, explicit head_dim, window, biases", [](ModelConfig& c) {
+    c.layer.heads = 4;
+    c.layer.kv_heads = 1;
+    c.layer.head_dim = 6;
+    c.layer.window = 3;
+    c.layer.attention_bias = c.layer.attention_output_bias = c.layer.ffn_bias = true;
+    c.layer.attention_scale = 0.3;
+  }));
+  all.push_back(with("fused grouped queries", [](ModelConfig& c) {
+    c.layer.heads = 4;
+    c.layer.kv_heads = 2;
+    c.layer.qkv_fused = c.layer.attention_bias = true;
+  }));
+  for (const QkNorm q : {QkNorm::per_head, QkNorm::whole}) {
+    for (const bool fused : {false, true}) {
+      all.push_back(with("qk norm " + enum_name(q) + (fused ? " fused" : ""), [&](ModelConfig& c) {
+        c.layer.qk_norm = q;
+        c.layer.qkv_fused = fused;
+      }));
+    }
+  }
+  for (size_t a = 0; a < EnumNames<Activation>::names.size(); ++a) {
+    for (const bool gated : {false, true}) {
+      all.push_back(
+          with(std::string("activation ") + EnumNames<Activation>::names[a] + (gated ? " gated" : ""),
+               [&](ModelConfig& c) {
+                 c.layer.activation = static_cast<Activation>(a);
+                 c.layer.gated = gated;
+                 c.layer.ffn_bias = !gated;
+               }));
+    }
+  }
+  for (const Router r : {Router::softmax, Router::sigmoid}) {
+    all.push_back(with("experts " + enum_name(r), [&](ModelConfig& c) {
+      c.layer.experts = 4;
+      c.layer.experts_per_token = 2;
+      c.layer.shared_experts = 1;
+      c.layer.router = r;
+      c.layer.router_normalize = r == Router::sigmoid;
+      c.router_aux = 0.3;
+    }));
+  }
+  all.push_back(with("GPT-2", [](ModelConfig& c) {
+    c.linear_in_out = c.layer.qkv_fused = c.layer.attention_bias = c.layer.attention_output_bias =
+        c.layer.ffn_bias = true;
+    c.layer.norm = NormKind::layer_norm;
+    c.layer.gated = false;
+    c.layer.activation = Activation::gelu_tanh;
+    c.positions = Positions::learned;
+  }));
+  all.push_back(with("BERT", [](ModelConfig& c) {
+    c.decoder_layers = 0;
+    c.encoder_layers = 2;
+    c.layer.placement = Placement::post_norm;
+    c.layer.norm = NormKind::layer_norm;
+    c.layer.attention_bias = c.layer.attention_output_bias = c.layer.ffn_bias = true;
+    c.layer.gated = false;
+    c.layer.activation = Activation::gelu;
+    c.positions = Positions::learned;
+    c.token_types = 2;
+    c.embedding_norm = c.head_transform = c.head_bias = true;
+  }));
+  all.push_back(with("encoder-decoder", [](ModelConfig& c) {
+    c.encoder_layers = 2;
+    c.layer.placement = Placement::post_norm;
+    c.layer.attention_bias = true;
+    c.positions = Positions::sinusoidal;
+    c.logits_bias = true;
+  }));
+  all.push_back(with("encoder-decoder, two tables, untied, pre-norm", [](ModelConfig& c) {
+    c.encoder_layers = 1;
+    c.shared_embeddings = c.tied_embeddings = false;
+  }));
+  all.push_back(with("encoder-decoder DeepNorm with qk norm", [](ModelConfig& c) {
+    c.encoder_layers = 1;
+    c.layer.placement = Placement::deep_norm;
+    c.layer.qk_norm = QkNorm::per_head;
+  }));
+  all.push_back(with("a run of other layers", [](ModelConfig& c) {
+    c.decoder_layers = 3;
+    LayerRun run{.first = 1, .count = 1, .layer = c.layer};
+    run.layer.placement = Placement::post_norm;
+    run.layer.heads = 1;
+    run.layer.window = 2;
+    run.layer.rotary = false;
+    c.decoder_runs = {run};
+  }));
+  return all;
+}
+
+// No weight is trivial: uniform gains hide LN(LN(x)).
+void randomize(ParameterTable& table) {
+  for (const auto& p : table.all()) {
+    const RandomKey key{99, random_stream(std::hash<std::string>{}(p->name))};
+    for (int64_t i = 0; i < p->shape.numel(); ++i) {
+      const double n = random_normal(key, i);
+      float& v = p->value.f32()[i];
+      if (p->role == Role::gain) v += static_cast<float>(0.3 * n);
+      if (p->role == Role::bias || p->role == Role::gate) v = static_cast<float>(0.5 * n);
+      if (p->role == Role::statistic && p->name == "head.logits_bias") v = static_cast<float>(0.5 * n);
+    }
+  }
+}
+
+oracle::Batch ragged(int64_t length, uint64_t seed, int vocabulary) {
+  oracle::Batch b{.batch = 2, .length = length};
+  for (int64_t r = 0; r < 2; ++r) {
+    for (int64_t t = 0; t < length; ++t) {
+      b.ids.push_back(static_cast<int>(random_below({seed, 5}, r * length + t, vocabulary)));
+      b.mask.push_back(r == 0 || t < length - 2);
+    }
+  }
+  return b;
+}
+
+Tokens tokens_of(const oracle::Batch& b) {
+  const std::vector<int32_t> ids(b.ids.begin(), b.ids.end());
+  const std::vector<uint8_t> mask(b.mask.begin(), b.mask.end());
+  return {.ids = Tensor::of<int32_t>({b.batch, b.length}, ids),
+          .mask = Tensor::of<uint8_t>({b.batch, b.length}, mask)};
+}
+
+struct Problem {
+  oracle::Batch source = ragged(4, 1, 11), text = ragged(5, 2, 11);
+  std::vector<int> targets;
+  explicit Problem(const ModelConfig& c) {
+    if (!c.has_decoder()) text = source;
+    for (size_t i = 0; i < text.ids.size(); ++i) {
+      targets.push_back(text.mask[i] && i % 3 != 1 ? static_cast<int>((i * 7 + 3) % 11) : -100);
+    }
+  }
+};
+
+constexpr double kSmoothing = 0.1, kZ = 0.02;
+
+template <class S>
+S oracle_loss(const ModelConfig& c, const oracle::Weights<S>& w, const Problem& p) {
+  oracle::Model<S> m(c, w);
+  oracle::Matrix<S> memory;
+  if (c.has_encoder()) memory = m.encode(p.source);
+  const auto h = c.has_decoder() ? m.decode(p.text, c.has_encoder() ? &memory : nullptr, &p.source) : memory;
+  return m.loss(m.logits(h), p.targets, kSmoothing, kZ);
+}
+
+struct Pass {
+  double loss = 0;
+  std::map<std::string, std::vector<float>> gradients;
+};
+
+Pass engine(Transformer& model, const Problem& p, const std::function<void(Context&)>& change) {
+  for (const auto& q : model.parameters().all()) q->value.clear_grad();
+  Tape tape;
+  double balance = 0;
+  Context context{.tape = &tape, .training = true};
+  context.balance = model.config().router_aux;
+  context.balance_sum = &balance;
+  change(context);
+  const ModelConfig& c = model.config();
+  Tensor memory, memory_mask;
+  if (c.has_encoder()) {
+    memory = model.encode(context, tokens_of(p.source));
+    memory_mask = tokens_of(p.source).mask;
+  }
+  const Tensor h = c.has_decoder()
+                       ? model.decode(context, tokens_of(p.text), c.has_encoder() ? memory : Tensor(),
+                                      c.has_encoder() ? memory_mask : Tensor())
+                       : memory;
+  const auto count = std::count_if(p.targets.begin(), p.targets.end(), [](int t) { return t >= 0; });
+  const std::vector<int32_t> targets(p.targets.begin(), p.targets.end());
+  const LossSums sums =
+      model.loss(context, h, Tensor::of<int32_t>({static_cast<int64_t>(targets.size())}, targets),
+                 {.label_smoothing = kSmoothing, .z_loss = kZ, .scale = 1.0 / static_cast<double>(count)});
+  tape.backward();
+  Pass pass{.loss = sums.loss / static_cast<double>(count) + c.router_aux * balance};
+  for (const auto& q : model.parameters().all()) {
+    const Tensor g = q->value.grad();
+    if (g.defined()) pass.gradients[q->name].assign(g.f32(), g.f32() + g.numel());
+  }
+  return pass;
+}
+
+class Gradients : public testing::TestWithParam<Case> {};
+
+// Tolerance: f32 sums of a few hundred products of order one, relative to the tensor's largest gradient.
+void expect_close(const std::vector<float>& got, const std::vector<double>& want, const std::string& what) {
+  double scale = 1e-3;
+  for (const double w : want) scale = std::max(scale, std::abs(w));
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_NEAR(got[i], want[i], 2e-5 * scale) << what << "[" << i << "]";
+}
+
+TEST_P(Gradients, MatchTheComplexStep) {
+  const ModelConfig& config = GetParam().config;
+  Transformer model(config);
+  model.parameters().initialize(3);
+  randomize(model.parameters());
+  const Problem problem(config);
+
+  oracle::Weights<oracle::Dual> weights;
+  for (const auto& p : model.parameters().all()) {
+    weights.values[p->name].assign(p->value.f32(), p->value.f32() + p->value.numel());
+  }
+  const double loss = oracle_loss(config, weights, problem).real();
+  std::map<std::string, std::vector<double>> want;
+  for (const auto& p : model.parameters().all()) {
+    if (!p->trainable) continue;
+    for (oracle::Dual& v : weights.values[p->name]) {
+      v += oracle::Dual(0, 1e-30);
+      want[p->name].push_back(oracle_loss(config, weights, problem).imag() / 1e-30);
+      v = v.real();
+    }
+  }
+
+  const auto check = [&](const char* how, const std::function<void(Context&)>& change) {
+    const Pass pass = engine(model, problem, change);
+    EXPECT_NEAR(pass.loss, loss, 2e-6 * std::max(1.0, std::abs(loss))) << how;
+    for (const auto& [name, gradient] : want) {
+      ASSERT_TRUE(pass.gradients.contains(name)) << how << ": no gradient reached " << name;
+      expect_close(pass.gradients.at(name), gradient, std::string(how) + " " + name);
+    }
+  };
+  check("fused", [](Context&) {});
+  check("plain", [](Context& c) { c.plain = true; });
+  check("recomputed", [](Context& c) { c.recompute = true; });
+}
+
+INSTANTIATE_TEST_SUITE_P(Model, Gradients, testing::ValuesIn(cases()), [](const auto& info) {
+  std::string name = info.param.name;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char ch) { return !std::isalnum(ch); }, '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace plumb
