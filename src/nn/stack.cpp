@@ -63,6 +63,7 @@ void Stack::recomputed(Context& context, Stream& stream, const Layer& layer,
     Stream twice(x);
     layer.forward(again, twice, pass);
     const Tensor out = twice.value(again);
+    if (!out.requires_grad()) return;  // the layer and all below it are frozen
     out.gradient()->value = std::move(result->value);
     out.gradient()->written = true;
     tape.backward();

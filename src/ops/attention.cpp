@@ -31,21 +31,19 @@ namespace {
 // written.
 struct ColumnTargets {
   GradientTarget q, k, v;
+  Tensor unwanted_q, unwanted_k, unwanted_v;
+
+  explicit ColumnTargets(const AttentionInput& in) {
+    q = gradient_target_or(in.q.t, unwanted_q);
+    const bool fused = in.q.t.requires_grad() && in.k.t.gradient() == in.q.t.gradient();
+    k = fused ? q : gradient_target_or(in.k.t, unwanted_k);
+    v = fused ? q : gradient_target_or(in.v.t, unwanted_v);
+  }
 };
-ColumnTargets column_targets(const AttentionInput& in) {
-  ColumnTargets t;
-  t.q = gradient_target(in.q.t);
-  const bool fused_k = in.k.t.gradient() == in.q.t.gradient();
-  t.k = fused_k ? t.q : gradient_target(in.k.t);
-  const bool fused_v = in.v.t.gradient() == in.k.t.gradient();
-  t.v = fused_v ? t.k : gradient_target(in.v.t);
-  return t;
-}
 
 void attention_backward_of(const AttentionInput& in, const Tensor& out, const Tensor& lse,
                            const float* dout) {
-  const ColumnTargets t = column_targets(in);
-  PLUMB_CHECK(t.q.data && t.k.data && t.v.data, "queries, keys and values take gradients together");
+  const ColumnTargets t(in);
   attention_backward(filled(in, out, lse), {.dout = dout,
                                             .dout_row = out.width(),
                                             .dq = t.q.data + in.q.first,
@@ -68,7 +66,7 @@ Tensor attention(Context& context, const AttentionInput& input) {
   PLUMB_CHECK(input.k.t.size(0) == s.batch && input.k.t.size(1) >= s.keys, "keys {}",
               input.k.t.shape().str());
   Tensor out = Tensor::empty({s.batch, s.queries, s.heads * s.value_dim});
-  const bool record = context.records(input.q.t);
+  const bool record = context.records(input.q.t) || context.records(input.k.t) || context.records(input.v.t);
   const Tensor lse = record ? Tensor::empty({s.batch, s.heads, s.queries}) : Tensor();
   attention_forward(filled(input, out, lse));
   if (!record) return out;

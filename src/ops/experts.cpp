@@ -104,9 +104,10 @@ Tensor combine(Context& context, const Tensor& x, const Routing& r) {
   context.tape->record([x, weights = r.weights, place = r.place, rows, top_k, result = y.gradient()] {
     const float* dy = arrived(result);
     if (!dy) return;
-    const GradientTarget dx = gradient_target(x), dweights = gradient_target(weights);
-    PLUMB_CHECK(dx.data && dweights.data && !dx.add && !dweights.add,
-                "expert outputs and weights are combined once");
+    Tensor unwanted_x, unwanted_weights;
+    const GradientTarget dx = gradient_target_or(x, unwanted_x);
+    const GradientTarget dweights = gradient_target_or(weights, unwanted_weights);
+    PLUMB_CHECK(!dx.add && !dweights.add, "expert outputs and weights are combined once");
     combine_backward({.rows = rows,
                       .width = x.width(),
                       .top_k = top_k,

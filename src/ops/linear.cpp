@@ -142,9 +142,10 @@ Tensor gated_linear(Context& context, const Tensor& gate, const Tensor& up, Acti
     const float* dy = arrived(result);
     if (!dy) return;
     weight_gradient(compute, dy, activate(), w);
-    const GradientTarget dgate = gradient_target(gate), dup = gradient_target(up);
-    if (!dgate.data && !dup.data) return;
-    PLUMB_CHECK(dgate.data && dup.data && dgate.add == dup.add, "gate and up take gradients together");
+    if (!gate.requires_grad() && !up.requires_grad()) return;
+    Tensor unwanted;
+    const GradientTarget dgate = gradient_target_or(gate, unwanted), dup = gradient_target_or(up, unwanted);
+    PLUMB_CHECK(dgate.add == dup.add, "gate and up are read once");
     const Tensor scratch = Tensor::empty(up.shape());
     input_gradient(compute, dy, up.rows(), w, {scratch.f32(), false});
     gated_backward({.kind = kind,
@@ -200,8 +201,9 @@ Tensor gated(Context& context, const Tensor& gate, const Tensor& up, Activation 
   context.tape->record([gate, up, kind, result = y.gradient()] {
     const float* dy = arrived(result);
     if (!dy) return;
-    const GradientTarget dgate = gradient_target(gate), dup = gradient_target(up);
-    PLUMB_CHECK(dgate.data && dup.data && dgate.add == dup.add, "gate and up take gradients together");
+    Tensor unwanted;
+    const GradientTarget dgate = gradient_target_or(gate, unwanted), dup = gradient_target_or(up, unwanted);
+    PLUMB_CHECK(dgate.add == dup.add, "gate and up are read once");
     gated_backward({.kind = kind,
                     .rows = up.rows(),
                     .width = up.width(),

@@ -19,6 +19,12 @@ GradientTarget gradient_target(const Tensor& t) {
   return {gradient->value->f32(), add};
 }
 
+GradientTarget gradient_target_or(const Tensor& t, Tensor& scratch) {
+  if (t.requires_grad()) return gradient_target(t);
+  scratch = Tensor::empty(t.shape());
+  return {scratch.f32(), false};
+}
+
 const float* arrived(const std::shared_ptr<Gradient>& gradient) {
   return gradient && gradient->written ? gradient->value->f32() : nullptr;
 }

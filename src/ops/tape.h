@@ -33,6 +33,10 @@ struct GradientTarget {
 // Where a backward pass writes the gradient of `t`; marks it written. {null} if t takes none.
 GradientTarget gradient_target(const Tensor& t);
 
+// The same, or memory in `scratch` where nobody wants the gradient but the kernel writes it (frozen
+// neighbours).
+GradientTarget gradient_target_or(const Tensor& t, Tensor& scratch);
+
 // The gradient that arrived at a result, or null if nothing downstream used it.
 const float* arrived(const std::shared_ptr<Gradient>& gradient);
 
