@@ -26,6 +26,7 @@ TEST(Attention, OddSizes) {
   Case({.batch = 1, .queries = 131, .keys = 517, .heads = 1, .head_dim = 24}).expect_all();
   Case({.batch = 1, .queries = 300, .keys = 300, .heads = 1, .head_dim = 8, .causal = true}).expect_all();
   Case({.batch = 1, .queries = 1, .keys = 600, .heads = 4, .head_dim = 33}).expect_all();
+  Case({.batch = 1, .queries = 1, .keys = 3, .heads = 70, .kv_heads = 1, .head_dim = 100}).expect_all();
 }
 
 TEST(Attention, EveryInstructionSet) {

@@ -31,7 +31,7 @@ struct SmallProduct {
 
 constexpr int64_t kRowsOfA = 4;      // that one pass over B serves
 constexpr int64_t kRowsOfB = 4;      // of B as stored that a pass reads side by side
-constexpr int64_t kColumnStep = 64;  // threads split the columns of B as stored in multiples of this
+constexpr int64_t kColumnStep = 16;  // threads split the columns of C in multiples of this
 
 }  // namespace plumb
 #endif
@@ -114,19 +114,13 @@ void dot_rows(const SmallProduct& p, const T* b, int64_t j) {
   }
 }
 
+// C (m, [begin, end)) with B stored (n, k).
 template <bool round, class T>
-void dot_products(const SmallProduct& p) {
+void dot_products(const SmallProduct& p, int64_t begin, int64_t end) {
   const T* b = static_cast<const T*>(p.g.b.data);
-  const int64_t blocks = p.g.n / kRowsOfB;
-#pragma omp parallel for schedule(static)
-  for (int64_t block = 0; block <= blocks; ++block) {
-    int64_t j = block * kRowsOfB;
-    if (block < blocks) {
-      dot_rows<round, kRowsOfB>(p, b + j * p.g.b.ld, j);
-    } else {
-      for (; j < p.g.n; ++j) dot_rows<round, 1>(p, b + j * p.g.b.ld, j);
-    }
-  }
+  int64_t j = begin;
+  for (; j + kRowsOfB <= end; j += kRowsOfB) dot_rows<round, kRowsOfB>(p, b + j * p.g.b.ld, j);
+  for (; j < end; ++j) dot_rows<round, 1>(p, b + j * p.g.b.ld, j);
 }
 
 // B stored (k, n): C (m, [begin, end)) += `rows` terms from l on.
@@ -165,41 +159,35 @@ void add_terms(const SmallProduct& p, const T* b, int64_t l, int64_t begin, int6
   }
 }
 
+// C (m, [begin, end)) with B stored (k, n).
 template <bool round, class T>
-void sum_of_rows(const SmallProduct& p) {
+void sum_of_rows(const SmallProduct& p, int64_t begin, int64_t end) {
   const T* b = static_cast<const T*>(p.g.b.data);
   const Gemm& g = p.g;
-#pragma omp parallel
-  {
-    const int64_t steps = (g.n + kColumnStep - 1) / kColumnStep, threads = omp_get_num_threads();
-    const int64_t thread = omp_get_thread_num();
-    const int64_t begin = steps * thread / threads * kColumnStep;
-    const int64_t end = std::min(g.n, steps * (thread + 1) / threads * kColumnStep);
-    for (int64_t i = 0; i < g.m; ++i) {
-      for (int64_t j = begin; j < end; ++j) {
-        float* c = g.c + i * g.ldc + j;
-        *c = (g.add ? *c : 0.0f) + (g.bias ? g.bias[j] : 0.0f);
-      }
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = begin; j < end; ++j) {
+      float* c = g.c + i * g.ldc + j;
+      *c = (g.add ? *c : 0.0f) + (g.bias ? g.bias[j] : 0.0f);
     }
-    int64_t l = 0;
-    for (; l + 8 <= g.k; l += 8) add_terms<round, 8>(p, b, l, begin, end);
-    for (; l < g.k; ++l) add_terms<round, 1>(p, b, l, begin, end);
   }
+  int64_t l = 0;
+  for (; l + 8 <= g.k; l += 8) add_terms<round, 8>(p, b, l, begin, end);
+  for (; l < g.k; ++l) add_terms<round, 1>(p, b, l, begin, end);
 }
 
 template <bool round, class T>
-void product_of(const SmallProduct& p) {
-  p.g.b.transposed ? dot_products<round, T>(p) : sum_of_rows<round, T>(p);
+void product_of(const SmallProduct& p, int64_t begin, int64_t end) {
+  p.g.b.transposed ? dot_products<round, T>(p, begin, end) : sum_of_rows<round, T>(p, begin, end);
 }
 
-void small_product(const SmallProduct& p) {
+void small_product(const SmallProduct& p, int64_t begin, int64_t end) {
   switch (p.g.b.dtype) {
     case DType::f32:
-      return p.round_b ? product_of<true, float>(p) : product_of<false, float>(p);
+      return (p.round_b ? product_of<true, float> : product_of<false, float>)(p, begin, end);
     case DType::f16:
-      return p.round_b ? product_of<true, Float16>(p) : product_of<false, Float16>(p);
+      return (p.round_b ? product_of<true, Float16> : product_of<false, Float16>)(p, begin, end);
     case DType::bf16:
-      return product_of<false, BFloat16>(p);
+      return product_of<false, BFloat16>(p, begin, end);
     default:
       PLUMB_CHECK(false, "weights of {}", dtype_name(p.g.b.dtype));
   }
@@ -239,7 +227,19 @@ void gemv(const Gemm& g) {
     p.a = static_cast<const float*>(rounded.get());
     p.lda = g.k;
   }
-  HWY_DYNAMIC_DISPATCH(small_product)(p);
+#pragma omp parallel
+  {
+    const int64_t steps = (g.n + kColumnStep - 1) / kColumnStep, threads = omp_get_num_threads();
+    const int64_t thread = omp_get_thread_num();
+    HWY_DYNAMIC_DISPATCH(small_product)
+    (p, steps * thread / threads * kColumnStep, std::min(g.n, steps * (thread + 1) / threads * kColumnStep));
+  }
+}
+
+void gemv_serial(const Gemm& g) {
+  PLUMB_CHECK(g.a.dtype == DType::f32 && !g.a.transposed && g.compute == DType::f32);
+  HWY_DYNAMIC_DISPATCH(small_product)
+  ({.g = g, .a = static_cast<const float*>(g.a.data), .lda = g.a.ld, .round_b = false}, 0, g.n);
 }
 
 }  // namespace plumb

@@ -14,4 +14,7 @@ bool gemv_suits(const Gemm& g);
 // depends on the shapes and the thread count only. A bf16 product (see gemm.h) rounds A to bf16.
 void gemv(const Gemm& g);
 
+// The same by the calling thread alone, and without rounding: A stays f32 whatever B is stored in.
+void gemv_serial(const Gemm& g);
+
 }  // namespace plumb
