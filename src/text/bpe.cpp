@@ -31,18 +31,14 @@ struct Memory {
   static constexpr size_t kSlots = 1 << 14, kBytes = 22, kIds = 8;
   struct alignas(64) Slot {
     int32_t ids[kIds];
+    uint32_t owner = 0;
     char word[kBytes];
     uint8_t bytes = 0, count = 0;
   };
-  uint64_t owner = 0;
-  std::vector<Slot> slots;
+  std::vector<Slot> slots{kSlots};
 
-  Slot& place(std::string_view word, uint64_t asking) {
-    if (owner != asking) {
-      slots.assign(kSlots, Slot{});
-      owner = asking;
-    }
-    uint64_t hash = word.size();
+  Slot& place(std::string_view word, uint32_t owner) {
+    uint64_t hash = word.size() + owner;
     for (size_t i = 0; i < word.size(); i += 8) {
       uint64_t part = 0;
       std::memcpy(&part, word.data() + i, std::min<size_t>(8, word.size() - i));
@@ -52,7 +48,7 @@ struct Memory {
     return slots[hash >> 50];
   }
 };
-static_assert(Memory::kSlots == 1 << (64 - 50));
+static_assert(Memory::kSlots == 1 << (64 - 50) && sizeof(Memory::Slot) == 64);
 
 thread_local Memory memory;
 
@@ -60,7 +56,7 @@ thread_local Memory memory;
 
 Bpe::Bpe(const std::array<int32_t, 256>& byte_ids, std::vector<BpeMerge> merges)
     : byte_ids_(byte_ids), merges_(std::move(merges)) {
-  static std::atomic<uint64_t> owners{0};
+  static std::atomic<uint32_t> owners{0};
   owner_ = ++owners;
   table_.assign(std::bit_ceil(merges_.size() * 2 + 2), {kNoPair, 0, 0});
   for (size_t rank = 0; rank < merges_.size(); ++rank) insert(static_cast<int32_t>(rank));
@@ -90,7 +86,8 @@ size_t Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids) const 
   Memory::Slot* slot = nullptr;
   if (small) {
     slot = &memory.place(word, owner_);
-    if (slot->bytes == word.size() && std::memcmp(slot->word, word.data(), word.size()) == 0) {
+    if (slot->owner == owner_ && slot->bytes == word.size() &&
+        std::memcmp(slot->word, word.data(), word.size()) == 0) {
       ids.insert(ids.end(), slot->ids, slot->ids + slot->count);
       return word.size();
     }
@@ -111,6 +108,7 @@ size_t Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids) const 
   if (small && count <= Memory::kIds) {
     std::copy(ids.begin() + static_cast<ptrdiff_t>(first), ids.end(), slot->ids);
     std::memcpy(slot->word, word.data(), word.size());
+    slot->owner = owner_;
     slot->bytes = static_cast<uint8_t>(word.size());
     slot->count = static_cast<uint8_t>(count);
   }

@@ -40,7 +40,7 @@ class Bpe {
   std::array<int32_t, 256> byte_ids_{};
   std::vector<BpeMerge> merges_;
   std::vector<Entry> table_;  // open addressing, a power of two
-  uint64_t owner_ = 0;        // whose words a thread remembers
+  uint32_t owner_ = 0;        // whose words a thread remembers
 };
 
 }  // namespace plumb

@@ -94,7 +94,7 @@ TEST_F(TextFilesTest, PiecesAreTheFileAndEndBeforeBlanks) {
   const RandomKey key{5, 0};
   uint64_t draw = 0;
   const std::vector<std::string> parts = {" ", "\n", "a", "bc", "é", "\u3000", "🦙", "\t", "word"};
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 60; ++round) {
     std::string text;
     for (uint64_t n = random_below(key, draw++, 200) + 1; n > 0; --n)
       text += parts[random_below(key, draw++, parts.size())];
