@@ -157,6 +157,7 @@ struct ModelConfig {
 
   Positions positions = Positions::rope;
   double rope_base = 10000;
+  double rope_factor = 1;    // positions are divided by it: linear scaling (Chen 2023, 2306.15595)
   double rope_fraction = 1;  // of head_dim that is rotated
   bool rope_interleaved = false;
   bool sinusoidal_split = false;  // sines first, then cosines (Marian), instead of alternating
@@ -242,6 +243,7 @@ void visit(Config& c, Visitor&& v) {
   visit_layer(c.layer, v);
   v("positions", c.positions, "how positions enter");
   v("rope_base", c.rope_base, "base of the rotary frequencies");
+  v("rope_factor", c.rope_factor, "rotary positions are divided by this (linear scaling)");
   v("rope_fraction", c.rope_fraction, "part of a head that is rotated");
   v("rope_interleaved", c.rope_interleaved, "rotate neighbours instead of halves");
   v("sinusoidal_split", c.sinusoidal_split, "sines first, then cosines");

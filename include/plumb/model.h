@@ -17,6 +17,14 @@ namespace plumb {
 class Transformer;          // internal
 struct GenerationDefaults;  // internal
 
+// Families whose files are read and written, by model_type; "plumbline" can hold any model.
+std::vector<std::string> family_names();
+// The architecture of a family at plumb's default sizes, without token ids: what --model-type starts from.
+ModelConfig family_default(const std::string& model_type);
+// Whether files of config.model_type can say what the config says; else `why` names the first field they
+// can't.
+bool family_fits(const ModelConfig& config, std::string* why = nullptr);
+
 struct ParameterInfo {
   std::string name;       // in plumb's own words: decoder.0.attention.query.weight
   std::string file_name;  // in the family's weight file
@@ -27,11 +35,31 @@ struct ParameterInfo {
   bool trainable = true;
 };
 
+// Of a model that need not exist yet.
+std::vector<ParameterInfo> model_parameters(const ModelConfig& config);
+
+// What a model takes, at f32 and AdamW, in sequences of `length` tokens.
+struct ModelCost {
+  int64_t parameters = 0;  // numbers that can train
+  // Of these, the ones that a token is multiplied with: without positions, types and look-up tables that are
+  // not also the head, and of experts those that a token is sent to.
+  int64_t multiplied = 0;
+  double flops_per_token = 0;  // to run: 2 N + 4 L C T, N = multiplied; the causal half is not taken off
+  double training_flops_per_token = 0;  // three times that: 6 N + 12 L C T
+  int64_t weight_bytes = 0;
+  int64_t optimizer_bytes = 0;  // gradients and both moments
+  int64_t activation_bytes_per_token =
+      0;                              // kept from the forward for the backward pass, without recomputation
+  int64_t cache_bytes_per_token = 0;  // of one sequence, while decoding
+};
+ModelCost model_cost(const ModelConfig& config, int64_t length);
+
 enum class StoredType { f32, bf16, f16 };
 
 class Model {
  public:
-  // Fresh weights, drawn from the seed. Throws Error(config).
+  // Fresh weights, drawn from the seed. Throws Error(config), also where the family's files can't hold the
+  // model.
   static Model create(const ModelConfig& config, uint64_t seed);
   // A Hugging Face folder: config.json and model.safetensors (or shards with their index). Throws Error(file,
   // config, unsupported) that names the tensor or key. A tensor missing, unused, misshapen or present twice
@@ -47,11 +75,8 @@ class Model {
 
   const ModelConfig& config() const;
   std::vector<ParameterInfo> parameters() const;
-  int64_t parameter_count() const;  // numbers that train
-  // Of matrix products and attention, per token of a sequence of this length: 2 N + 4 L C T to run, three
-  // times that to train (6 N + 12 L C T), N being the parameters less the position and unshared look-up
-  // tables' rows.
-  double flops_per_token(int64_t length, bool training) const;
+  int64_t parameter_count() const;                              // numbers that train
+  double flops_per_token(int64_t length, bool training) const;  // of model_cost()
 
   // A loaded model's weights lie in the mapped file, as they are stored there, and can only be read. This
   // gives each f32 memory of its own, and those that train a gradient. Whoever trains calls it first; it does

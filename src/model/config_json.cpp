@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/json.h"
+#include "model/config_json.h"
 #include "plumb/config.h"
 #include "plumb/error.h"
 #include "plumb/suggest.h"
@@ -89,9 +90,8 @@ void check_keys(const Json& j, const std::vector<std::string>& known, const std:
 OrderedJson runs_to_json(const std::vector<LayerRun>& runs, const LayerConfig& base) {
   OrderedJson list = OrderedJson::array();
   for (const LayerRun& run : runs) {
-    OrderedJson j, defaults, own;
-    visit_layer(base, [&](const char* name, const auto& v, const char*) { write(defaults, name, v); });
-    visit_layer(run.layer, [&](const char* name, const auto& v, const char*) { write(own, name, v); });
+    const OrderedJson defaults = layer_fields(base), own = layer_fields(run.layer);
+    OrderedJson j;
     j["first"] = run.first;
     j["count"] = run.count;
     for (const auto& [key, value] : own.items()) {
@@ -127,9 +127,28 @@ std::vector<LayerRun> runs_from_json(const Json& list, const LayerConfig& base, 
 
 }  // namespace
 
-std::string to_json(const ModelConfig& config) {
+OrderedJson config_fields(const ModelConfig& config) {
   OrderedJson j;
   visit(config, [&](const char* name, const auto& v, const char*) { write(j, name, v); });
+  return j;
+}
+
+OrderedJson layer_fields(const LayerConfig& layer) {
+  OrderedJson j;
+  visit_layer(layer, [&](const char* name, const auto& v, const char*) { write(j, name, v); });
+  return j;
+}
+
+void set_fields(const Json& object, const std::string& where, std::span<const std::string_view> allowed,
+                ModelConfig& config) {
+  check_keys(object, {allowed.begin(), allowed.end()}, where);
+  visit(config, [&](const char* name, auto& v, const char*) {
+    if (object.contains(name)) read(object[name], name, v);
+  });
+}
+
+std::string to_json(const ModelConfig& config) {
+  OrderedJson j = config_fields(config);
   if (!config.encoder_runs.empty()) j["encoder_runs"] = runs_to_json(config.encoder_runs, config.layer);
   if (!config.decoder_runs.empty()) j["decoder_runs"] = runs_to_json(config.decoder_runs, config.layer);
   return dump_json(j) + "\n";

@@ -1,5 +1,5 @@
-// What watches a training run: an Observer of the passes that also sees gradients and updates. The probe is one; the
-// trainer knows only this.
+// What watches a training run: an Observer of the passes that also sees gradients and updates. The probe is
+// one; the trainer knows only this.
 #pragma once
 
 #include <cstdint>

@@ -126,6 +126,7 @@ void validate(const ModelConfig& c) {
   validate_runs(c.encoder_runs, c.encoder_layers, "encoder");
   validate_runs(c.decoder_runs, c.decoder_layers, "decoder");
   if (!(c.rope_base > 0)) fail(fmt::format("rope_base is {}, and has to be positive", c.rope_base));
+  if (!(c.rope_factor > 0)) fail(fmt::format("rope_factor is {}, and has to be positive", c.rope_factor));
   if (!(c.rope_fraction > 0 && c.rope_fraction <= 1)) {
     fail(fmt::format("rope_fraction is {}, and has to be in (0, 1]", c.rope_fraction));
   }

@@ -8,7 +8,9 @@ namespace {
 RotaryTables rotary_tables(const ModelConfig& config, int64_t head_dim) {
   RotaryTables t;
   t.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * config.rope_fraction) / 2 * 2;
-  const RopeTable table = rope_table(rope_frequencies(config.rope_base, t.rotary_dim), config.max_length);
+  std::vector<double> frequencies = rope_frequencies(config.rope_base, t.rotary_dim);
+  for (double& f : frequencies) f /= config.rope_factor;
+  const RopeTable table = rope_table(frequencies, config.max_length);
   t.cos = Tensor::of<float>({config.max_length, t.rotary_dim / 2}, table.cos);
   t.sin = Tensor::of<float>({config.max_length, t.rotary_dim / 2}, table.sin);
   return t;

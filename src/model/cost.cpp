@@ -1,0 +1,112 @@
+#include "model/cost.h"
+
+#include <algorithm>
+
+#include "model/families.h"
+#include "model/transformer.h"
+
+namespace plumb {
+namespace {
+
+// The share of a parameter's numbers that one token is multiplied with. Look-ups multiply nothing.
+double multiplied_share(const ModelConfig& config, const Parameter& p) {
+  if (p.role == Role::statistic) return 0;
+  if (p.role == Role::embedding) {
+    const bool head = config.tied_embeddings && config.head == Head::language_model;
+    const std::string table = config.has_decoder() ? "decoder.token_embedding.weight" : "";
+    return head && (p.name == "token_embedding.weight" || p.name == table) ? 1 : 0;
+  }
+  const size_t at = p.name.find(".experts.");
+  if (at == p.name.npos) return 1;
+  const Side side = p.name.starts_with("encoder.") ? Side::encoder : Side::decoder;
+  const int64_t layer = std::stoll(p.name.substr(p.name.find('.') + 1));
+  const LayerConfig& c = layer_config(config, side, layer);
+  return static_cast<double>(c.experts_per_token) / static_cast<double>(c.experts);
+}
+
+template <class Each>
+void each_layer(const ModelConfig& config, Each&& each) {
+  for (int64_t i = 0; i < config.encoder_layers; ++i) each(Side::encoder, i);
+  for (int64_t i = 0; i < config.decoder_layers; ++i) each(Side::decoder, i);
+}
+
+// Attention's two products for one token: H heads of D over the keys.
+double attention_flops(const ModelConfig& config, int64_t length) {
+  double flops = 0;
+  each_layer(config, [&](Side side, int64_t i) {
+    const LayerConfig c = resolved_layer(config, side, i);
+    const int64_t keys = c.window > 0 ? std::min(c.window, length) : length;
+    const bool cross = side == Side::decoder && config.has_encoder();
+    flops +=
+        4.0 * static_cast<double>(c.heads * c.head_dim) * static_cast<double>(keys + (cross ? length : 0));
+  });
+  return flops;
+}
+
+// Numbers that one layer keeps of a token for its backward pass: the stream and its normed form around each
+// sub-layer, queries, keys, values, heads, and the feed-forward's hidden values before their activation.
+int64_t kept_numbers(const ModelConfig& config, Side side, int64_t index) {
+  const LayerConfig c = resolved_layer(config, side, index);
+  const SublayerFormula f = sublayer_formula(config, side, index);
+  const bool cross = side == Side::decoder && config.has_encoder();
+  const int64_t sublayers = cross ? 3 : 2;
+  const int64_t norms = f.norm_in + f.norm_out;
+  const int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
+  const int64_t active = c.experts > 0 ? c.experts_per_token + c.shared_experts : 1;
+  int64_t kept = sublayers * config.width * (1 + norms + f.norm_branch);
+  kept += (cross ? 2 : 1) * (2 * q + 2 * kv + c.heads);
+  kept += active * c.ffn_width * (c.gated ? 2 : 1);
+  if (c.experts > 0) kept += active * 2 * config.width + c.experts;
+  if (f.norm_inner) kept += (cross ? 2 : 1) * q + 2 * active * c.ffn_width;
+  return kept;
+}
+
+}  // namespace
+
+std::vector<ParameterInfo> parameter_infos(const ModelConfig& config, const ParameterTable& table) {
+  const Family& f = family(config.model_type);
+  std::vector<ParameterInfo> infos;
+  for (const auto& p : table.all()) {
+    infos.push_back({.name = p->name,
+                     .file_name = file_name(f, p->name),
+                     .shape = p->shape.dims(),
+                     .role = std::string(role_name(p->role)),
+                     .init = p->init_words(),
+                     .decays = p->decays(),
+                     .trainable = p->trainable});
+  }
+  return infos;
+}
+
+ModelCost model_cost(const ModelConfig& config, const ParameterTable& table, int64_t length) {
+  ModelCost cost;
+  double multiplied = 0;
+  int64_t numbers = 0, kept = 2 * config.width;
+  for (const auto& p : table.all()) {
+    numbers += p->shape.numel();
+    if (p->role != Role::statistic) cost.parameters += p->shape.numel();
+    multiplied += multiplied_share(config, *p) * static_cast<double>(p->shape.numel());
+  }
+  cost.multiplied = static_cast<int64_t>(multiplied);
+  cost.flops_per_token = 2 * multiplied + attention_flops(config, length);
+  cost.training_flops_per_token = 3 * cost.flops_per_token;
+  cost.weight_bytes = 4 * numbers;
+  cost.optimizer_bytes = 12 * cost.parameters;
+  each_layer(config, [&](Side side, int64_t i) {
+    const LayerConfig c = resolved_layer(config, side, i);
+    kept += kept_numbers(config, side, i);
+    if (side == Side::decoder) cost.cache_bytes_per_token += 2 * 4 * c.kv_heads * c.head_dim;
+  });
+  cost.activation_bytes_per_token = 4 * kept;
+  return cost;
+}
+
+std::vector<ParameterInfo> model_parameters(const ModelConfig& config) {
+  return parameter_infos(config, Transformer(config).parameters());
+}
+
+ModelCost model_cost(const ModelConfig& config, int64_t length) {
+  return model_cost(config, Transformer(config).parameters(), length);
+}
+
+}  // namespace plumb

@@ -1,0 +1,292 @@
+#include "model/families.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "model/config_json.h"
+#include "plumb/error.h"
+#include "plumb/model.h"
+#include "plumb/suggest.h"
+
+namespace plumb {
+namespace {
+
+constexpr const Family* kFamilies[] = {&kPlumbline, &kGpt2, &kLlama, &kBert, &kMarian};
+
+// Of no consequence to what a model computes when it runs.
+constexpr std::string_view kTrainingFields[] = {
+    "dropout",  "attention_dropout", "embedding_dropout", "init",
+    "init_std", "router_aux",        "pad_untrained",     "mask_id"};
+constexpr const char* kTrainingKey = "plumb_training";
+
+bool is_training_field(std::string_view name) {
+  return std::find(std::begin(kTrainingFields), std::end(kTrainingFields), name) != std::end(kTrainingFields);
+}
+
+OrderedJson training_fields(ModelConfig config) {
+  config.init = init_of(config);
+  OrderedJson j = config_fields(config);
+  OrderedJson picked = OrderedJson::object();
+  for (const std::string_view name : kTrainingFields) picked[std::string(name)] = j.at(std::string(name));
+  return picked;
+}
+
+// What a config says of the model, in words that two configs of equal models share: derived values filled in,
+// what has no effect left out.
+using Said = std::vector<std::pair<std::string, std::string>>;
+
+void say_layer(const ModelConfig& config, Side side, int64_t index, Said& said) {
+  LayerConfig c = resolved_layer(config, side, index);
+  const SublayerFormula f = sublayer_formula(config, side, index);
+  if (c.attention_scale == 0) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
+  if (config.positions != Positions::rope) c.rotary = true;
+  if (c.experts == 0) {
+    const LayerConfig dense;
+    c.experts_per_token = dense.experts_per_token;
+    c.router = dense.router;
+    c.router_normalize = dense.router_normalize;
+  }
+  c.norm_in = f.norm_in;
+  c.norm_inner = f.norm_inner;
+  c.norm_branch = f.norm_branch;
+  c.norm_out = f.norm_out;
+  c.alpha = f.alpha;
+  c.s = f.s;
+  c.gate = f.gate;
+  c.gate_value = f.gate_value;
+  const std::string where =
+      fmt::format(" of {} layer {}", side == Side::encoder ? "encoder" : "decoder", index);
+  const OrderedJson fields = layer_fields(c);
+  for (const auto& [name, value] : fields.items()) {
+    if (name != "placement") said.emplace_back(name + where, dump_json(value, -1));
+  }
+}
+
+Said say(const ModelConfig& config) {
+  Said said;
+  const OrderedJson of_layers = layer_fields(LayerConfig{.norm_in = false,
+                                                         .norm_inner = false,
+                                                         .norm_branch = false,
+                                                         .norm_out = false,
+                                                         .alpha = 1,
+                                                         .s = 1,
+                                                         .gate_value = 1,
+                                                         .gate = GateKind::constant});
+  const bool both = config.has_encoder() && config.has_decoder();
+  const auto silent = [&](std::string_view name) {
+    if (name == "model_type" || name == "final_norm" || of_layers.contains(name)) return true;
+    if (name.starts_with("rope_")) return config.positions != Positions::rope;
+    if (name == "sinusoidal_split") return config.positions != Positions::sinusoidal;
+    if (name == "shared_embeddings" || name == "decoder_start_id") return !both;
+    return is_training_field(name);
+  };
+  const OrderedJson fields = config_fields(config);
+  for (const auto& [name, value] : fields.items()) {
+    if (!silent(name)) said.emplace_back(name, dump_json(value, -1));
+  }
+  for (const Side side : {Side::encoder, Side::decoder}) {
+    const int64_t layers = side == Side::encoder ? config.encoder_layers : config.decoder_layers;
+    if (layers > 0) said.emplace_back("final_norm", has_final_norm(config, side) ? "true" : "false");
+  }
+  for (int64_t i = 0; i < config.encoder_layers; ++i) say_layer(config, Side::encoder, i, said);
+  for (int64_t i = 0; i < config.decoder_layers; ++i) say_layer(config, Side::decoder, i, said);
+  return said;
+}
+
+// The config that the family's files would give back.
+ModelConfig written_and_read(const Family& f, const ModelConfig& config) {
+  OrderedJson j = OrderedJson::object();
+  f.write(config, j);
+  return f.read(JsonFields(Json(j), "config.json"));
+}
+
+std::string first_difference(const Family& f, const ModelConfig& config) {
+  const Said here = say(config), there = say(written_and_read(f, config));
+  for (size_t i = 0; i < here.size() && i < there.size(); ++i) {
+    if (here[i] == there[i]) continue;
+    return fmt::format(
+        "{} is {}, which files of model_type {} can't say (they would mean {}); model_type plumbline "
+        "can hold any model",
+        here[i].first, here[i].second, f.type, there[i].second);
+  }
+  return "";
+}
+
+void check_class(const Family& f, const JsonFields& fields) {
+  const auto classes = fields.texts("architectures");
+  if (classes.empty() || std::find(classes.begin(), classes.end(), f.architecture) != classes.end()) return;
+  throw Error(ErrorKind::unsupported,
+              fmt::format("{}: architectures names {}; of model_type {} plumb reads {}", fields.name(),
+                          classes[0], f.type, f.architecture));
+}
+
+}  // namespace
+
+std::span<const Family* const> families() {
+  return kFamilies;
+}
+
+const Family& family(const std::string& model_type) {
+  std::vector<std::string> known;
+  for (const Family* f : kFamilies) {
+    if (f->type == model_type) return *f;
+    known.emplace_back(f->type);
+  }
+  throw Error(ErrorKind::unsupported,
+              fmt::format("model_type \"{}\" is not supported; plumb knows {}{}", model_type,
+                          fmt::join(known, ", "), did_you_mean(model_type, known)));
+}
+
+std::string file_name(const Family& family, std::string_view parameter) {
+  if (family.names.empty()) return std::string(parameter);
+  // "decoder.12.attention" is looked up as "decoder.#.attention".
+  const size_t digits = parameter.find_first_of("0123456789");
+  const size_t end = digits == parameter.npos ? digits : parameter.find('.', digits);
+  std::string pattern(parameter), layer;
+  if (end != parameter.npos) {
+    layer = parameter.substr(digits, end - digits);
+    pattern.replace(digits, layer.size(), "#");
+  }
+  const size_t dot = pattern.rfind('.');
+  const std::string module = pattern.substr(0, dot), leaf = pattern.substr(dot + 1);
+  std::string found;
+  for (const TensorName& name : family.names) {
+    if (name.plumb == pattern) {
+      found = name.file;
+      break;
+    }
+    if (name.plumb == module) found = fmt::format("{}.{}", name.file, leaf == "gain" ? "weight" : leaf);
+  }
+  if (const size_t at = found.find('#'); at != found.npos) found.replace(at, 1, layer);
+  return found;
+}
+
+ModelConfig read_config(const std::string& text, const std::string& name) {
+  Json j = parse_json(text, name);
+  const JsonFields fields(j, name);
+  if (!fields.has("model_type")) {
+    throw Error(ErrorKind::config,
+                name + " has no model_type, so it does not say which family the model is of");
+  }
+  const Family& f = family(fields.text("model_type", ""));
+  if (&f == &kPlumbline) return config_from_json(text);
+  check_class(f, fields);
+  refuse_unless(fields, "quantization_config", nullptr);
+  ModelConfig config = f.read(fields);
+  if (fields.has(kTrainingKey)) {
+    set_fields(fields.raw(kTrainingKey), name + ": " + kTrainingKey, kTrainingFields, config);
+  }
+  return config;
+}
+
+std::string write_config(const ModelConfig& config, std::string_view dtype) {
+  const Family& f = family(config.model_type);
+  if (&f == &kPlumbline) return to_json(config);
+  if (std::string why; !family_fits(config, &why)) throw Error(ErrorKind::config, why);
+  OrderedJson j;
+  j["architectures"] = {f.architecture};
+  j["model_type"] = f.type;
+  j["dtype"] = dtype;
+  f.write(config, j);
+  const OrderedJson here = training_fields(config), there = training_fields(written_and_read(f, config));
+  for (const auto& [key, value] : here.items()) {
+    if (value != there.at(key)) j[kTrainingKey][key] = value;
+  }
+  return dump_json(j) + "\n";
+}
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const Family* f : kFamilies) names.emplace_back(f->type);
+  return names;
+}
+
+bool family_fits(const ModelConfig& config, std::string* why) {
+  const Family& f = family(config.model_type);
+  if (&f == &kPlumbline) return true;
+  const std::string difference = first_difference(f, config);
+  if (why) *why = difference;
+  return difference.empty();
+}
+
+ModelConfig family_default(const std::string& model_type) {
+  const Family& f = family(model_type);
+  const ModelConfig plain;
+  if (&f == &kPlumbline) return plain;
+  ModelConfig c = f.read(JsonFields(Json::object(), "config.json"));
+  c.vocab_size = plain.vocab_size;
+  c.width = plain.width;
+  c.max_length = plain.max_length;
+  if (c.encoder_layers > 0) c.encoder_layers = plain.decoder_layers;
+  if (c.decoder_layers > 0) c.decoder_layers = plain.decoder_layers;
+  c.layer.heads = plain.layer.heads;
+  c.layer.ffn_width = plain.layer.ffn_width;
+  c.dropout = c.attention_dropout = c.embedding_dropout = 0;
+  c.bos_id = c.pad_id = c.decoder_start_id = -1;
+  c.eos_ids.clear();
+  return c;
+}
+
+Activation activation_named(const JsonFields& fields, const char* key, const char* absent) {
+  constexpr std::pair<std::string_view, Activation> known[] = {
+      {"relu", Activation::relu},           {"gelu", Activation::gelu},
+      {"gelu_new", Activation::gelu_tanh},  {"gelu_pytorch_tanh", Activation::gelu_tanh},
+      {"gelu_fast", Activation::gelu_tanh}, {"silu", Activation::silu},
+      {"swish", Activation::silu}};
+  const std::string name = fields.text(key, absent);
+  for (const auto& [text, activation] : known) {
+    if (text == name) return activation;
+  }
+  throw Error(ErrorKind::unsupported,
+              fmt::format("{}: {} \"{}\" is not supported; plumb has relu, gelu, gelu_new, "
+                          "gelu_pytorch_tanh, gelu_fast, silu and swish",
+                          fields.name(), key, name));
+}
+
+std::string_view activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return "relu";
+    case Activation::gelu:
+      return "gelu";
+    case Activation::gelu_tanh:
+      return "gelu_pytorch_tanh";
+    case Activation::silu:
+      return "silu";
+  }
+  return "?";
+}
+
+void refuse_unless(const JsonFields& fields, const char* key, const Json& neutral) {
+  if (!fields.has(key) || fields.raw(key) == neutral) return;
+  throw Error(ErrorKind::unsupported, fmt::format("{}: {} is {}, and plumb supports only {}", fields.name(),
+                                                  key, fields.raw(key).dump(), neutral.dump()));
+}
+
+void warn_unless_zero(const JsonFields& fields, const char* key) {
+  if (fields.number(key, 0) == 0) return;
+  log_warning(fmt::format("{}: {} has no effect here: training goes without it", fields.name(), key));
+}
+
+void read_ids(const JsonFields& fields, ModelConfig& config) {
+  config.bos_id = fields.id("bos_token_id", config.bos_id);
+  config.eos_ids = fields.ids("eos_token_id", config.eos_ids);
+  config.pad_id = fields.id("pad_token_id", config.pad_id);
+}
+
+void write_ids(const ModelConfig& config, OrderedJson& out) {
+  const auto id = [&](const char* key, int64_t value) {
+    out[key] = nullptr;
+    if (value >= 0) out[key] = value;
+  };
+  id("bos_token_id", config.bos_id);
+  id("eos_token_id", config.eos_ids.size() == 1 ? config.eos_ids[0] : -1);
+  if (config.eos_ids.size() > 1) out["eos_token_id"] = config.eos_ids;
+  id("pad_token_id", config.pad_id);
+}
+
+}  // namespace plumb

@@ -1,0 +1,66 @@
+// The families of published models: how one's config.json and weight file say what a ModelConfig and a
+// ParameterTable say. A family is data and two functions, one file each (family_<name>.cpp);
+// docs/adding-a-family.md walks through it.
+//
+// A config.json key that the family's own implementation never reads has no effect there and none here. A key
+// that it does read and plumb can't express is refused by name unless it has its neutral value.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "model/json_fields.h"
+#include "nn/parameter.h"
+#include "plumb/config.h"
+
+namespace plumb {
+
+// Names in plumb's words and the file's. A module ("decoder.#.attention.output", # any layer) brings its
+// parameters with it: weight and bias as they are, a norm's gain as weight. A whole parameter's name comes
+// before its module's.
+struct TensorName {
+  std::string_view plumb, file;
+};
+
+struct Family {
+  std::string_view type;          // model_type
+  std::string_view architecture;  // the class that config.json names
+  // Missing keys have the defaults of the family's own implementation. Throws Error(config, unsupported).
+  ModelConfig (*read)(const JsonFields& fields);
+  // What read() reads, for a config that read() can give; the rest of a config is simply not said.
+  void (*write)(const ModelConfig& config, OrderedJson& out);
+  std::string_view prefix;  // of the base model's tensors: files have it or lack it
+  std::span<const TensorName> names;
+  std::span<const TensorName> copies;  // file tensors that may repeat a tied parameter, bit for bit
+  std::span<const std::string_view>
+      ignored;  // tensors without the prefix that old files hold and nothing reads
+};
+
+// Throws Error(unsupported) naming the ones there are. plumb's own layout, "plumbline", is one of them.
+const Family& family(const std::string& model_type);
+std::span<const Family* const> families();
+
+// The name of a parameter in the family's weight file; "" if the family has none.
+std::string file_name(const Family& family, std::string_view parameter);
+
+// A config.json's text, and the inverse. What a family's files can't say and running does not need (dropout,
+// init) goes into an object of its own, which other engines leave alone. `name` of the file, for messages.
+ModelConfig read_config(const std::string& text, const std::string& name);
+std::string write_config(const ModelConfig& config, std::string_view dtype);
+
+extern const Family kGpt2, kLlama, kBert, kMarian, kPlumbline;
+
+// Shared by the families' readers and writers.
+Activation activation_named(const JsonFields& fields, const char* key, const char* absent);
+std::string_view activation_name(Activation activation);
+// Refuses a key that is there with another value than the neutral one.
+void refuse_unless(const JsonFields& fields, const char* key, const Json& neutral);
+// Says that training here goes without what the key asks for.
+void warn_unless_zero(const JsonFields& fields, const char* key);
+void read_ids(const JsonFields& fields, ModelConfig& config);  // bos, eos, pad; absent: as they are
+void write_ids(const ModelConfig& config, OrderedJson& out);
+
+}  // namespace plumb

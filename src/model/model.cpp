@@ -1,0 +1,144 @@
+#include "plumb/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "model/families.h"
+#include "model/generation_defaults.h"
+#include "model/transformer.h"
+#include "model/weights.h"
+#include "plumb/error.h"
+
+namespace plumb {
+namespace {
+
+DType dtype_of(StoredType type) {
+  switch (type) {
+    case StoredType::f32:
+      return DType::f32;
+    case StoredType::bf16:
+      return DType::bf16;
+    case StoredType::f16:
+      return DType::f16;
+  }
+  return DType::f32;
+}
+
+std::string_view torch_name(StoredType type) {
+  return type == StoredType::f32 ? "float32" : type == StoredType::bf16 ? "bfloat16" : "float16";
+}
+
+// Attention's products, per token: q k^T and the weighted sum, of H heads of D over the keys that are seen.
+double attention_flops(const ModelConfig& config, Side side, int64_t length) {
+  const int64_t layers = side == Side::encoder ? config.encoder_layers : config.decoder_layers;
+  double flops = 0;
+  for (int64_t i = 0; i < layers; ++i) {
+    const LayerConfig c = resolved_layer(config, side, i);
+    const int64_t keys = c.window > 0 ? std::min(c.window, length) : length;
+    const bool cross = side == Side::decoder && config.has_encoder();
+    flops +=
+        4.0 * static_cast<double>(c.heads * c.head_dim) * static_cast<double>(keys + (cross ? length : 0));
+  }
+  return flops;
+}
+
+}  // namespace
+
+struct Model::Impl {
+  explicit Impl(const ModelConfig& config) : transformer(config), generation(generation_defaults(config)) {}
+
+  Transformer transformer;
+  GenerationDefaults generation;
+  bool trainable = false;
+};
+
+Model::Model() = default;
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+Model::~Model() = default;
+
+Model Model::create(const ModelConfig& config, uint64_t seed) {
+  validate(config);
+  if (std::string why; !family_fits(config, &why)) throw Error(ErrorKind::config, why);
+  Model model;
+  model.impl_ = std::make_unique<Impl>(config);
+  model.impl_->transformer.parameters().initialize(seed);
+  model.impl_->trainable = true;
+  return model;
+}
+
+Model Model::load(const std::string& folder) {
+  if (!is_folder(folder))
+    throw Error(ErrorKind::file, fmt::format("{} is not a folder that holds a model", folder));
+  const std::string config_path = join_path(folder, "config.json");
+  const std::string text = read_file(config_path);
+  const ModelConfig config = read_config(text, config_path);
+  try {
+    validate(config);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", config_path, error.what()));
+  }
+  Model model;
+  model.impl_ = std::make_unique<Impl>(config);
+  load_weights(folder, family(config.model_type), model.impl_->transformer.parameters());
+  const std::string generation = join_path(folder, "generation_config.json");
+  const bool separate = path_exists(generation);
+  GenerationDefaults& defaults = model.impl_->generation;
+  if (separate || config.model_type != kPlumbline.type) {
+    defaults = generation_from_json(separate ? read_file(generation) : text,
+                                    separate ? generation : config_path, defaults);
+  }
+  return model;
+}
+
+void Model::save(const std::string& folder, StoredType type) const {
+  const std::string config_text = write_config(config(), torch_name(type));
+  make_folder(folder);
+  save_weights(join_path(folder, "model.safetensors"), family(config().model_type),
+               transformer().parameters(), dtype_of(type));
+  write_file_atomically(join_path(folder, "generation_config.json"), generation_to_json(generation()));
+  write_file_atomically(join_path(folder, "config.json"), config_text);
+}
+
+const ModelConfig& Model::config() const {
+  return impl_->transformer.config();
+}
+Transformer& Model::transformer() const {
+  return impl_->transformer;
+}
+const GenerationDefaults& Model::generation() const {
+  return impl_->generation;
+}
+
+std::vector<ParameterInfo> Model::parameters() const {
+  return parameter_table(transformer().parameters(), config().model_type);
+}
+
+int64_t Model::parameter_count() const {
+  return transformer().parameters().count();
+}
+
+double Model::flops_per_token(int64_t length, bool training) const {
+  const double forward =
+      2.0 * static_cast<double>(multiplied_parameters(config(), transformer().parameters())) +
+      attention_flops(config(), Side::encoder, length) + attention_flops(config(), Side::decoder, length);
+  return training ? 3 * forward : forward;
+}
+
+void Model::make_trainable() {
+  if (impl_->trainable) return;
+  ParameterTable& table = impl_->transformer.parameters();
+  for (const auto& p : table.all()) p->value = owned_f32(p->value);
+  table.set_gradients();
+  impl_->trainable = true;
+}
+
+void Model::freeze(const std::function<bool(const std::string& name)>& frozen) {
+  ParameterTable& table = impl_->transformer.parameters();
+  for (const auto& p : table.all()) p->trainable = p->role != Role::statistic && !frozen(p->name);
+  if (impl_->trainable) table.set_gradients();
+}
+
+}  // namespace plumb
