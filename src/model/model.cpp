@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/file.h"
+#include "model/cost.h"
 #include "model/families.h"
 #include "model/generation_defaults.h"
 #include "model/transformer.h"
@@ -28,20 +27,6 @@ DType dtype_of(StoredType type) {
 
 std::string_view torch_name(StoredType type) {
   return type == StoredType::f32 ? "float32" : type == StoredType::bf16 ? "bfloat16" : "float16";
-}
-
-// Attention's products, per token: q k^T and the weighted sum, of H heads of D over the keys that are seen.
-double attention_flops(const ModelConfig& config, Side side, int64_t length) {
-  const int64_t layers = side == Side::encoder ? config.encoder_layers : config.decoder_layers;
-  double flops = 0;
-  for (int64_t i = 0; i < layers; ++i) {
-    const LayerConfig c = resolved_layer(config, side, i);
-    const int64_t keys = c.window > 0 ? std::min(c.window, length) : length;
-    const bool cross = side == Side::decoder && config.has_encoder();
-    flops +=
-        4.0 * static_cast<double>(c.heads * c.head_dim) * static_cast<double>(keys + (cross ? length : 0));
-  }
-  return flops;
 }
 
 }  // namespace
@@ -113,7 +98,7 @@ const GenerationDefaults& Model::generation() const {
 }
 
 std::vector<ParameterInfo> Model::parameters() const {
-  return parameter_table(transformer().parameters(), config().model_type);
+  return parameter_infos(config(), transformer().parameters());
 }
 
 int64_t Model::parameter_count() const {
@@ -121,10 +106,8 @@ int64_t Model::parameter_count() const {
 }
 
 double Model::flops_per_token(int64_t length, bool training) const {
-  const double forward =
-      2.0 * static_cast<double>(multiplied_parameters(config(), transformer().parameters())) +
-      attention_flops(config(), Side::encoder, length) + attention_flops(config(), Side::decoder, length);
-  return training ? 3 * forward : forward;
+  const ModelCost cost = model_cost(config(), transformer().parameters(), length);
+  return training ? cost.training_flops_per_token : cost.flops_per_token;
 }
 
 void Model::make_trainable() {
