@@ -10,7 +10,6 @@
 #include "model/config_json.h"
 #include "plumb/error.h"
 #include "plumb/model.h"
-#include "plumb/suggest.h"
 
 namespace plumb {
 namespace {
@@ -131,14 +130,11 @@ std::span<const Family* const> families() {
 }
 
 const Family& family(const std::string& model_type) {
-  std::vector<std::string> known;
   for (const Family* f : kFamilies) {
     if (f->type == model_type) return *f;
-    known.emplace_back(f->type);
   }
-  throw Error(ErrorKind::unsupported,
-              fmt::format("model_type \"{}\" is not supported; plumb knows {}{}", model_type,
-                          fmt::join(known, ", "), did_you_mean(model_type, known)));
+  throw Error(ErrorKind::unsupported, fmt::format("model_type \"{}\" is not supported; plumb knows {}",
+                                                  model_type, fmt::join(family_names(), ", ")));
 }
 
 std::string file_name(const Family& family, std::string_view parameter) {
@@ -165,22 +161,29 @@ std::string file_name(const Family& family, std::string_view parameter) {
   return found;
 }
 
-ModelConfig read_config(const std::string& text, const std::string& name) {
-  Json j = parse_json(text, name);
-  const JsonFields fields(j, name);
+ModelConfig read_config(const std::string& text, const std::string& name) try {
+  const JsonFields fields(parse_json(text, name), name);
   if (!fields.has("model_type")) {
     throw Error(ErrorKind::config,
                 name + " has no model_type, so it does not say which family the model is of");
   }
   const Family& f = family(fields.text("model_type", ""));
-  if (&f == &kPlumbline) return config_from_json(text);
+  if (&f == &kPlumbline) {
+    const ModelConfig config = config_from_json(text);
+    validate(config);
+    return config;
+  }
   check_class(f, fields);
   refuse_unless(fields, "quantization_config", nullptr);
   ModelConfig config = f.read(fields);
   if (fields.has(kTrainingKey)) {
-    set_fields(fields.raw(kTrainingKey), name + ": " + kTrainingKey, kTrainingFields, config);
+    set_fields(fields.raw(kTrainingKey), kTrainingKey, kTrainingFields, config);
   }
+  validate(config);
   return config;
+} catch (const Error& error) {
+  const bool named = std::string_view(error.what()).starts_with(name);
+  throw Error(error.kind(), named ? error.what() : fmt::format("{}: {}", name, error.what()));
 }
 
 std::string write_config(const ModelConfig& config, std::string_view dtype) {

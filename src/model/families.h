@@ -48,6 +48,7 @@ std::string file_name(const Family& family, std::string_view parameter);
 
 // A config.json's text, and the inverse. What a family's files can't say and running does not need (dropout,
 // init) goes into an object of its own, which other engines leave alone. `name` of the file, for messages.
+// What was read is valid.
 ModelConfig read_config(const std::string& text, const std::string& name);
 std::string write_config(const ModelConfig& config, std::string_view dtype);
 

@@ -60,11 +60,6 @@ Model Model::load(const std::string& folder) {
   const std::string config_path = join_path(folder, "config.json");
   const std::string text = read_file(config_path);
   const ModelConfig config = read_config(text, config_path);
-  try {
-    validate(config);
-  } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("{}: {}", config_path, error.what()));
-  }
   Model model;
   model.impl_ = std::make_unique<Impl>(config);
   load_weights(folder, family(config.model_type), model.impl_->transformer.parameters());

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -343,7 +343,9 @@ class Greedy : public Golden {
         const std::span<const float> row(logits.f32() + b * logits.width(), logits.width());
         const int32_t got = rules.best(rows[b], row);
         const int32_t expected = want.data<int32_t>()[b * total + rows[b].size()];
-        if (!ended[b]) EXPECT_EQ(got, expected) << "row " << b << ", token " << rows[b].size();
+        if (!ended[b]) {
+          EXPECT_EQ(got, expected) << "row " << b << ", token " << rows[b].size();
+        }
         rows[b].push_back(got);
         ended[b] = ended[b] || rules.ends(expected);
       }
@@ -393,7 +395,7 @@ TEST_P(Golden, SavedAndLoadedIsTheSame) {
   const TempFolder folder;
   model_->save(folder / "copy");
   const Model copy = Model::load(folder / "copy");
-  EXPECT_EQ(copy.config(), config());
+  EXPECT_EQ(write_config(copy.config(), ""), write_config(config(), ""));  // derived sizes are written out
   EXPECT_EQ(copy.generation(), model_->generation());
   const auto& before = transformer().parameters().all();
   const auto& after = copy.transformer().parameters().all();

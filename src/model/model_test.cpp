@@ -1,0 +1,384 @@
+#include "plumb/model.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "model/generation_defaults.h"
+#include "model/transformer.h"
+#include "model/weights.h"
+#include "plumb/error.h"
+#include "tensor/memory.h"
+
+namespace plumb {
+namespace {
+
+ModelConfig small(const std::string& type) {
+  ModelConfig c = family_default(type);
+  c.vocab_size = 11;
+  c.width = 8;
+  c.max_length = 16;
+  c.layer.heads = 2;
+  if (c.encoder_layers > 0) c.encoder_layers = 2;
+  if (c.decoder_layers > 0) c.decoder_layers = 2;
+  c.eos_ids = {2};
+  if (c.has_encoder() && c.has_decoder()) c.decoder_start_id = 1;
+  return c;
+}
+
+class ModelFolder : public testing::Test {
+ protected:
+  ModelFolder()
+      : folder_(std::filesystem::temp_directory_path() / ("plumb_model." + std::to_string(getpid()))) {
+    std::filesystem::remove_all(folder_);
+  }
+  ~ModelFolder() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder() const { return folder_.string(); }
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string weights() const { return file("model.safetensors"); }
+
+  // The weights on disk, to be written back otherwise.
+  std::vector<SavedTensor> tensors() const {
+    const SafetensorsFile saved(weights());
+    std::vector<SavedTensor> list;
+    for (const auto& e : saved.entries()) list.push_back({e.name, saved.tensor(e).clone(), e.dtype});
+    return list;
+  }
+  static SavedTensor& named(std::vector<SavedTensor>& list, const std::string& name) {
+    for (SavedTensor& t : list) {
+      if (t.name == name) return t;
+    }
+    throw std::runtime_error(name);
+  }
+
+  void expect_refused(const std::string& reason) const {
+    try {
+      Model::load(folder());
+      ADD_FAILURE() << "accepted; expected: " << reason;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+
+  std::filesystem::path folder_;
+};
+
+void expect_same_values(const Model& got, const Model& want) {
+  const auto& a = got.transformer().parameters().all();
+  const auto& b = want.transformer().parameters().all();
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i]->name, b[i]->name);
+    ASSERT_EQ(a[i]->value.bytes(), b[i]->value.bytes()) << a[i]->name;
+    EXPECT_EQ(std::memcmp(a[i]->value.raw(), b[i]->value.raw(), a[i]->value.bytes()), 0) << a[i]->name;
+  }
+}
+
+TEST_F(ModelFolder, SavedAndLoadedIsTheSame) {
+  for (const std::string& type : family_names()) {
+    const Model model = Model::create(small(type), 7);
+    model.save(folder());
+    const Model again = Model::load(folder());
+    expect_same_values(again, model);
+    EXPECT_EQ(again.config().model_type, type);
+    EXPECT_EQ(again.parameter_count(), model.parameter_count());
+    EXPECT_EQ(again.generation(), model.generation());
+  }
+}
+
+TEST_F(ModelFolder, ModelsThatNoFamilyDescribes) {
+  ModelConfig c = small("plumbline");
+  c.layer.placement = Placement::sandwich;
+  c.layer.norm = NormKind::dyt;
+  c.layer.experts = 3;
+  c.layer.qk_norm = QkNorm::per_head;
+  c.decoder_runs = {{.first = 1, .count = 1, .layer = c.layer}};
+  c.decoder_runs[0].layer.experts = 0;
+  c.decoder_runs[0].layer.norm = NormKind::batch_norm;
+  const Model model = Model::create(c, 3);
+  model.save(folder());
+  const Model again = Model::load(folder());
+  EXPECT_EQ(again.config(), c);
+  expect_same_values(again, model);
+  ModelConfig wrong = c;
+  wrong.model_type = "llama";
+  EXPECT_THROW(Model::create(wrong, 1), Error) << "before it is trained, not when it is saved";
+}
+
+TEST_F(ModelFolder, SixteenBitWeightsStayAsStoredUntilTheyTrain) {
+  const Model model = Model::create(small("llama"), 5);
+  for (const auto& [type, dtype] :
+       {std::pair(StoredType::f16, DType::f16), {StoredType::bf16, DType::bf16}}) {
+    model.save(folder(), type);
+    Model again = Model::load(folder());
+    ParameterTable& table = again.transformer().parameters();
+    const Parameter* matrix = table.find("decoder.0.attention.query.weight");
+    EXPECT_EQ(matrix->value.dtype(), dtype);
+    EXPECT_EQ(table.find("token_embedding.weight")->value.dtype(), dtype);
+    EXPECT_EQ(table.find("decoder.0.attention.norm_in.gain")->value.dtype(), DType::f32);
+    EXPECT_FALSE(matrix->value.requires_grad());
+    const Tensor stored = matrix->value;
+    again.make_trainable();
+    EXPECT_TRUE(matrix->value.requires_grad());
+    const Tensor wide = owned_f32(stored);
+    EXPECT_EQ(std::memcmp(matrix->value.f32(), wide.f32(), wide.bytes()), 0);
+    matrix->value.f32()[0] += 1;  // its own memory
+    again.make_trainable();
+    EXPECT_EQ(matrix->value.f32()[0], wide.f32()[0] + 1) << "the second time it does nothing";
+  }
+}
+
+TEST_F(ModelFolder, WeightsAreMappedNotCopied) {
+  ModelConfig c = small("llama");
+  c.width = 256;
+  c.vocab_size = 2000;
+  Model::create(c, 5).save(folder());
+  release_cached_memory();
+  const size_t before = live_memory();
+  const Model again = Model::load(folder());
+  const size_t tables = 2 * 4 * 16 * 64;
+  EXPECT_LT(live_memory() - before, tables + 64 * 1024) << "of " << again.parameter_count() * 4;
+}
+
+TEST_F(ModelFolder, AFailedSaveLeavesTheOldModel) {
+  const Model model = Model::create(small("gpt2"), 1);
+  model.save(folder());
+  Model changed = Model::create(small("gpt2"), 2);
+  changed.transformer().parameters().find("decoder.0.feed_forward.up.weight")->value.f32()[0] = 1e6f;
+  EXPECT_THROW(changed.save(folder(), StoredType::f16), Error);
+  expect_same_values(Model::load(folder()), model);
+}
+
+TEST_F(ModelFolder, TensorsThatDoNotFitAreNamed) {
+  Model::create(small("gpt2"), 1).save(folder());
+  const std::vector<SavedTensor> good = tensors();
+  const std::string qkv = "transformer.h.1.attn.c_attn.weight";
+  const auto without = [&](const std::string& name) {
+    std::vector<SavedTensor> list = good;
+    std::erase_if(list, [&](const SavedTensor& t) { return t.name == name; });
+    return list;
+  };
+  write_safetensors(weights(), without(qkv));
+  expect_refused("lack tensor \"" + qkv + "\" (8, 24)");
+  write_safetensors(weights(), without("transformer.ln_f.weight"));
+  expect_refused("lack tensor \"transformer.ln_f.weight\"");  // never an all-ones default
+
+  std::vector<SavedTensor> list = good;
+  list.push_back({"transformer.h.2.ln_1.weight", Tensor::zeros({8}), DType::f32});
+  write_safetensors(weights(), list);
+  expect_refused("tensor \"transformer.h.2.ln_1.weight\" (8) has no place in the gpt2 model");
+
+  list = good;
+  named(list, qkv).value = named(list, qkv).value.reshape({24, 8});
+  write_safetensors(weights(), list);
+  expect_refused("\"" + qkv + "\" has the shape (24, 8), but by config.json it is (8, 24)");
+
+  list = good;
+  list.push_back({"h.1.attn.c_attn.weight", named(list, qkv).value, DType::f32});
+  write_safetensors(weights(), list);
+  expect_refused("is there twice");
+
+  list = good;
+  named(list, qkv) = {qkv, Tensor::zeros({8, 24}, DType::i32), DType::i32};
+  write_safetensors(weights(), list);
+  expect_refused("is stored as i32");
+
+  list = good;
+  list.push_back({"lm_head.weight", named(list, "transformer.wte.weight").value.clone(), DType::f32});
+  list.push_back({"transformer.h.0.attn.bias", Tensor::zeros({1, 1, 16, 16}, DType::u8), DType::u8});
+  write_safetensors(weights(), list);
+  EXPECT_NO_THROW(Model::load(folder()));
+  list[list.size() - 2].value.f32()[3] += 1;
+  write_safetensors(weights(), list);
+  expect_refused("\"lm_head.weight\" differs from \"transformer.wte.weight\"");
+}
+
+TEST_F(ModelFolder, B11_AFinalNormThatTheGraphDoesNotUse) {
+  ModelConfig c = small("plumbline");
+  c.final_norm = true;
+  Model::create(c, 1).save(folder());
+  std::ifstream in(file("config.json"));
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const size_t at = text.find("\"final_norm\": true");
+  ASSERT_NE(at, std::string::npos);
+  std::ofstream(file("config.json")) << text.replace(at, 18, "\"final_norm\": false");
+  expect_refused("\"decoder.final_norm.gain\" (8) has no place");
+}
+
+TEST_F(ModelFolder, B17_BothNamesOfOneNorm) {
+  Model::create(small("bert"), 1).save(folder());
+  std::vector<SavedTensor> list = tensors();
+  SavedTensor& gain = named(list, "bert.embeddings.LayerNorm.weight");
+  const std::string before = gain.name;
+  gain.name = "bert.embeddings.LayerNorm.gamma";
+  write_safetensors(weights(), list);
+  EXPECT_NO_THROW(Model::load(folder()));
+  list.push_back({before, gain.value, DType::f32});
+  write_safetensors(weights(), list);
+  expect_refused("is there twice");
+}
+
+TEST_F(ModelFolder, B64_SquareMatricesAreNotTransposed) {
+  ModelConfig c = small("gpt2");
+  c.width = 4;
+  c.layer.heads = 1;
+  c.decoder_layers = 1;
+  Model::create(c, 1).save(folder());
+  std::vector<SavedTensor> list = tensors();
+  SavedTensor& projection = named(list, "transformer.h.0.attn.c_proj.weight");  // (in, out): y = x W
+  std::fill_n(projection.value.f32(), 16, 0.0f);
+  projection.value.f32()[1] = 1;
+  write_safetensors(weights(), list);
+  const Model model = Model::load(folder());
+  const Parameter* w = model.transformer().parameters().find("decoder.0.attention.output.weight");
+  Context context;
+  const Tensor x = Tensor::of<float>({1, 4}, {1, 0, 0, 0});
+  const Tensor y = ops::linear(context, x, {w->value, {}, w->in_out});
+  EXPECT_EQ(std::vector<float>(y.f32(), y.f32() + 4), (std::vector<float>{0, 1, 0, 0}));
+}
+
+TEST_F(ModelFolder, Shards) {
+  const Model model = Model::create(small("llama"), 4);
+  model.save(folder());
+  std::vector<SavedTensor> all = tensors();
+  std::filesystem::remove(weights());
+  expect_refused("holds neither model.safetensors nor");
+  const size_t half = all.size() / 2;
+  write_safetensors(file("model-00001-of-00002.safetensors"), {all.begin(), all.begin() + half});
+  write_safetensors(file("model-00002-of-00002.safetensors"), {all.begin() + half, all.end()});
+  const auto index = [&](const std::string& second, size_t moved) {
+    std::string map;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const bool first = i < half && i != moved;
+      map += (i ? "," : "") + ("\"" + all[i].name + "\":\"") +
+             (first ? "model-00001-of-00002.safetensors" : second) + "\"";
+    }
+    std::ofstream(file("model.safetensors.index.json"))
+        << "{\"metadata\":{\"total_size\":1},\"weight_map\":{" << map << "}}";
+  };
+  index("model-00002-of-00002.safetensors", all.size());
+  expect_same_values(Model::load(folder()), model);
+  index("model-00002-of-00002.safetensors", 0);
+  expect_refused("lacks the tensor \"" + all[0].name + "\"");
+  index("../model-00002-of-00002.safetensors", all.size());
+  expect_refused("is not a file of this folder");
+  index("absent.safetensors", all.size());
+  expect_refused("absent.safetensors");
+  std::ofstream(file("model.safetensors.index.json")) << "{}";
+  expect_refused("weight_map is not an object");
+}
+
+TEST_F(ModelFolder, WhatIsMissingOrBrokenIsNamed) {
+  expect_refused("is not a folder");
+  std::filesystem::create_directories(folder_);
+  expect_refused("config.json");
+  std::ofstream(file("config.json")) << "";
+  expect_refused("config.json");
+  Model::create(small("llama"), 4).save(folder());
+  std::filesystem::resize_file(weights(), std::filesystem::file_size(weights()) - 1);
+  expect_refused("cut short");
+  Model::create(small("llama"), 4).save(folder());
+  std::ofstream(file("generation_config.json")) << R"({"eos_token_id":"two"})";
+  expect_refused("generation_config.json: eos_token_id is \"two\"");
+}
+
+TEST(GenerationConfig, WrittenAndReadIsTheSame) {
+  const GenerationDefaults d{.eos_ids = {2, 3},
+                             .bos_id = 1,
+                             .pad_id = 0,
+                             .decoder_start_id = 4,
+                             .forced_bos_id = 5,
+                             .forced_eos_id = 2,
+                             .bad_words = {{7}, {8, 9}},
+                             .max_new_tokens = 50,
+                             .do_sample = true,
+                             .temperature = 0.7,
+                             .top_p = 0.9,
+                             .min_p = 0.05,
+                             .repetition_penalty = 1.1,
+                             .top_k = 40};
+  EXPECT_EQ(generation_from_json(generation_to_json(d), "g", {}), d);
+  const GenerationDefaults none;
+  EXPECT_EQ(generation_from_json(generation_to_json(none), "g", none), none);
+  // Absent keys come from the model; null ones say "none".
+  EXPECT_EQ(generation_from_json("{}", "g", d).eos_ids, d.eos_ids);
+  EXPECT_EQ(generation_from_json(R"({"eos_token_id":null,"pad_token_id":-1})", "g", d).eos_ids,
+            std::vector<int64_t>{});
+  EXPECT_EQ(generation_from_json(R"({"pad_token_id":-1})", "g", d).pad_id, -1);
+  EXPECT_EQ(generation_from_json(R"({"eos_token_id":6})", "g", d).eos_ids, std::vector<int64_t>{6});
+  for (const char* wrong :
+       {R"({"bad_words_ids":[7]})", R"({"bad_words_ids":[[]]})", R"({"eos_token_id":[-1]})",
+        R"({"pad_token_id":1.5})", R"({"do_sample":1})", R"({"temperature":"hot"})", "[]"}) {
+    EXPECT_THROW(generation_from_json(wrong, "g", d), Error) << wrong;
+  }
+}
+
+TEST(Freeze, NamesThatMatchDoNotTrain) {
+  Model model = Model::create(small("llama"), 1);
+  const int64_t all = model.parameter_count();
+  model.freeze([](const std::string& name) { return name.find("embedding") != name.npos; });
+  EXPECT_EQ(model.parameter_count(), all - 11 * 8);
+  for (const auto& p : model.transformer().parameters().all()) {
+    EXPECT_EQ(p->value.requires_grad(), p->name != "token_embedding.weight") << p->name;
+  }
+  EXPECT_EQ(model_cost(model.config(), 4).parameters, all) << "what it costs to run does not change";
+  model.freeze([](const std::string&) { return false; });
+  EXPECT_EQ(model.parameter_count(), all);
+}
+
+TEST(Cost, FlopsOfTheGpt2Shape) {
+  ModelConfig c = family_default("gpt2");
+  c.vocab_size = 50257;
+  c.width = 768;
+  c.layer.heads = 12;
+  c.decoder_layers = 12;
+  const ModelCost cost = model_cost(c, 512);
+  EXPECT_EQ(cost.parameters, 124439808);
+  EXPECT_EQ(cost.multiplied, 124439808 - 1024 * 768);
+  EXPECT_EQ(cost.training_flops_per_token, 6.0 * (124439808 - 1024 * 768) + 12.0 * 12 * 768 * 512);
+  EXPECT_EQ(cost.cache_bytes_per_token, 12 * 2 * 768 * 4);
+}
+
+TEST(Cost, OnlyChosenExpertsAndWindowsCount) {
+  ModelConfig c = small("plumbline");
+  c.layer.experts = 4;
+  c.layer.experts_per_token = 2;
+  const ModelCost sparse = model_cost(c, 8);
+  c.layer.experts = 2;
+  const ModelCost dense = model_cost(c, 8);
+  EXPECT_EQ(sparse.multiplied - dense.multiplied, 2 * 2 * 8) << "the router has two rows more in each layer";
+  c.layer.window = 4;
+  EXPECT_EQ(dense.flops_per_token - model_cost(c, 8).flops_per_token, 4.0 * 2 * 8 * 4);
+}
+
+// The estimate of what a forward pass keeps, against what it keeps.
+TEST(Cost, ActivationsAreAsMeasured) {
+  for (const Placement placement : {Placement::pre_norm, Placement::post_norm, Placement::sandwich}) {
+    for (const bool gated : {false, true}) {
+      ModelConfig c = small("plumbline");
+      c.width = 64;
+      c.max_length = 256;
+      c.layer.placement = placement;
+      c.layer.gated = gated;
+      c.decoder_layers = 6;
+      const Model model = Model::create(c, 1);
+      const Tokens tokens{.ids = Tensor::zeros({2, 256}, DType::i32)};
+      Tape tape;
+      Context context{.tape = &tape};
+      release_cached_memory();
+      const size_t before = live_memory();
+      const Tensor hidden = model.transformer().decode(context, tokens);
+      const double kept = static_cast<double>(live_memory() - before) / (2 * 256);
+      EXPECT_NEAR(static_cast<double>(model_cost(c, 256).activation_bytes_per_token) / kept, 1, 0.15)
+          << enum_name(placement) << (gated ? " gated" : "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumb
