@@ -18,7 +18,7 @@
 // is the factor on the gradients in the update (1: not clipped).
 //
 // "sites" come in the order of the forward pass: one for each sub-layer ("decoder.0.attention") and one for
-// each stack ("decoder"); then one for each other place that has weights ("decoder.embedding"). A site holds
+// each stack ("decoder"); then one for each other place that has weights ("token_embedding"). A site holds
 // quantities, a quantity holds measures:
 //
 // - "stream" is the residual stream as the sub-layer receives it; "branch" is F with its N_in and N_branch,
@@ -50,8 +50,8 @@ struct ProbeOptions {
 class Probe {
  public:
   // Writes to `path` from the first sampled step on. Records that an earlier run left there are kept up to
-  // that step, and dropped from it on, so a resumed run continues its file. Throws Error(usage) for every <
-  // 1; Error(file) comes from the step that cannot write.
+  // that step and dropped from it on, so a resumed run continues its file. Throws Error(usage) for `every`
+  // below 1; Error(file) comes from the step that cannot write.
   explicit Probe(const std::string& path, const ProbeOptions& options = {});
   ~Probe();
   Probe(Probe&&) noexcept;
