@@ -1,4 +1,5 @@
-// Files that are part of the library: "chart.js", and the recipes as "recipes/<name>.toml".
+// Files that are part of the library: "chart.js", the parts of the report ("report.html", ...), and the
+// recipes as "recipes/<name>.toml".
 #pragma once
 
 #include <span>

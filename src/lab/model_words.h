@@ -1,0 +1,22 @@
+// A model in words for reports.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plumb/config.h"
+
+namespace plumb {
+
+std::string norm_words(NormKind kind);  // "RMSNorm"
+
+// "A decoder of 4 layers and width 128: attention of 4 heads, ..."
+std::string model_in_words(const ModelConfig& config);
+
+// The sub-layer formula of each run of equal layers: {"y = x + F(N(x))", "layers 0-3, pre-norm"}.
+struct FormulaOfLayers {
+  std::string formula, layers;
+};
+std::vector<FormulaOfLayers> formulas_by_layer(const ModelConfig& config);
+
+}  // namespace plumb

@@ -1,0 +1,231 @@
+#include "plumb/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/embedded.h"
+#include "base/file.h"
+#include "lab/model_words.h"
+#include "lab/report_data.h"
+#include "lab/report_notes.h"
+#include "lab/sublayers.h"
+#include "model/transformer.h"
+#include "plumb/error.h"
+
+namespace plumb {
+namespace {
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+// 1234567 as "1.23 M".
+std::string counted(double n) {
+  if (n >= 1e9) return fmt::format("{:.3g} G", n / 1e9);
+  if (n >= 1e6) return fmt::format("{:.3g} M", n / 1e6);
+  if (n >= 1e4) return fmt::format("{:.3g} k", n / 1e3);
+  return fmt::format("{:.0f}", n);
+}
+
+std::string duration(double seconds) {
+  const auto s = static_cast<int64_t>(std::lround(seconds));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
+  return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
+}
+
+std::string fact(const std::string& name, const std::string& value, const std::string& more = "") {
+  const std::string small = more.empty() ? "" : "<small>" + escaped(more) + "</small>";
+  return fmt::format("<div><dt>{}</dt><dd>{}{}</dd></div>\n", escaped(name), escaped(value), small);
+}
+
+double tokens_of(const RunRecords& run) {
+  double sum = 0;
+  for (const StepLine& s : run.steps) sum += static_cast<double>(s.tokens);
+  return sum;
+}
+
+double step_seconds_of(const RunRecords& run) {
+  double sum = 0;
+  for (const StepLine& s : run.steps) sum += std::isfinite(s.seconds) ? s.seconds : 0;
+  return sum;
+}
+
+std::string best_validation(const RunRecords& run) {
+  const EvaluationLine* best = nullptr;
+  double least = 0;
+  for (const auto& e : run.evaluations) {
+    const auto loss = e.measures.find("loss");
+    if (loss == e.measures.end() || !std::isfinite(loss->second) || (best && loss->second >= least)) continue;
+    best = &e;
+    least = loss->second;
+  }
+  if (!best) return "";
+  std::string more = fmt::format("at step {}", best->step);
+  for (const auto& [key, words] :
+       {std::pair("bits_per_byte", "{:.3f} bits per byte"), std::pair("exact", "{:.1f} % exact"),
+        std::pair("perplexity", "perplexity {:.4g}")}) {
+    const auto found = best->measures.find(key);
+    if (found == best->measures.end() || !std::isfinite(found->second)) continue;
+    const double value = std::string_view(key) == "exact" ? 100 * found->second : found->second;
+    more += ", " + fmt::format(fmt::runtime(words), value);
+    break;
+  }
+  return fact("Best validation loss", fmt::format("{:.3f}", least), more);
+}
+
+std::string summary(const RunRecords& run) {
+  std::string html;
+  if (run.config) {
+    html += "<p class=\"words\">" + escaped(model_in_words(*run.config)) + "</p>\n";
+    for (const auto& f : formulas_by_layer(*run.config)) {
+      html += fmt::format("<p class=\"formula\">{}<small>{}</small></p>\n", escaped(f.formula),
+                          escaped(f.layers));
+    }
+  }
+  html += "<dl class=\"facts\">\n";
+  if (run.config) {
+    html += fact("Parameters", counted(static_cast<double>(Transformer(*run.config).parameters().count())),
+                 "that train");
+  }
+  const double tokens = tokens_of(run), seconds = step_seconds_of(run);
+  html += fact("Data", counted(tokens), "tokens read in training");
+  html +=
+      fact("Steps", fmt::format("{}", run.steps.back().step), fmt::format("{} recorded", run.steps.size()));
+  const auto last = std::find_if(run.steps.rbegin(), run.steps.rend(),
+                                 [](const StepLine& s) { return std::isfinite(s.loss); });
+  if (last != run.steps.rend()) {
+    html +=
+        fact("Last training loss", fmt::format("{:.3f}", last->loss), fmt::format("at step {}", last->step));
+  }
+  html += best_validation(run);
+  double evaluating = 0;
+  for (const auto& e : run.evaluations) {
+    const auto found = e.measures.find("seconds");
+    if (found != e.measures.end() && std::isfinite(found->second)) evaluating += found->second;
+  }
+  const std::string more =
+      evaluating >= 1 ? fmt::format("of it {} evaluating", duration(evaluating)) : "in steps";
+  html += fact("Time", duration(seconds + evaluating), more);
+  if (seconds > 0) html += fact("Speed", counted(tokens / seconds), "tokens a second");
+  return html + "</dl>";
+}
+
+std::string list(const std::vector<std::string>& items) {
+  std::string html;
+  for (const std::string& item : items) html += "<li>" + escaped(item) + "</li>\n";
+  return html;
+}
+
+// Skipped steps and spikes, what could not be read, and the recipe.
+std::string records(const RunRecords& run) {
+  constexpr size_t kMost = 50;
+  std::vector<std::string> events;
+  size_t count = 0;
+  for (const StepLine& s : run.steps) {
+    if (!s.skipped && !s.spike) continue;
+    if (++count > kMost) continue;
+    const std::string loss = std::isfinite(s.loss) ? fmt::format("loss {:.4g}", s.loss) : "loss not finite";
+    const char* what = s.skipped && s.spike ? "spike, skipped" : s.skipped ? "skipped" : "spike";
+    events.push_back(fmt::format("step {}: {} ({})", s.step, what, loss));
+  }
+  if (count > kMost) events.push_back(fmt::format("and {} more", count - kMost));
+  std::string html = events.empty() ? "<p>No step was skipped, and none was marked as a spike.</p>\n"
+                                    : "<h3>Skipped steps and spikes</h3>\n<ul class=\"events\">\n" +
+                                          list(events) + "</ul>\n";
+  if (!run.problems.empty()) {
+    std::vector<std::string> shown(run.problems.begin(),
+                                   run.problems.begin() + std::min(run.problems.size(), kMost));
+    if (run.problems.size() > kMost) shown.push_back(fmt::format("and {} more", run.problems.size() - kMost));
+    html += "<h3>What could not be read, and is left out</h3>\n<ul class=\"problems\">\n" + list(shown) +
+            "</ul>\n";
+  }
+  if (!run.recipe.empty()) {
+    html += "<details><summary>The recipe of this run</summary>\n<pre class=\"recipe\" tabindex=\"0\">" +
+            escaped(run.recipe) + "</pre></details>\n";
+  }
+  return html + fmt::format("<p class=\"lead\">From {}.</p>", escaped(absolute_path(run.folder)));
+}
+
+std::string name_of(const std::string& folder) {
+  std::string path = absolute_path(folder);
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path.substr(path.rfind('/') + 1);
+}
+
+// The template with each {{name}} replaced; what is put in is not looked through again.
+std::string filled(std::string_view page, const std::vector<std::pair<std::string, std::string>>& values) {
+  std::string out;
+  for (;;) {
+    const size_t open = page.find("{{");
+    if (open == std::string_view::npos) return out.append(page);
+    const size_t close = page.find("}}", open);
+    const std::string_view name = page.substr(open + 2, close - open - 2);
+    const auto value =
+        std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == name; });
+    PLUMB_CHECK(value != values.end(), "the page asks for {}", name);
+    out.append(page.substr(0, open)).append(value->second);
+    page.remove_prefix(close + 2);
+  }
+}
+
+std::string script() {
+  std::string text;
+  for (const char* part :
+       {"report_common.js", "report_charts.js", "report_heatmap.js", "report_diagram.js", "report.js"}) {
+    text += embedded_file(part);
+  }
+  return text;
+}
+
+}  // namespace
+
+void write_report(const std::string& run_folder, const std::string& out_html) {
+  RunRecords run = read_run(run_folder);
+  add_contributions(run);
+  const int64_t bucket = steps_per_point(run);
+  const std::string sample = run.sample.empty()
+                                 ? "<p>This run's folder holds no sample.txt.</p>"
+                                 : "<p class=\"sample\" tabindex=\"0\">" + escaped(run.sample) + "</p>";
+  const std::string page = filled(
+      embedded_file("report.html"),
+      {{"title", escaped(name_of(run_folder))},
+       {"style", std::string(embedded_file("report.css"))},
+       {"summary", summary(run)},
+       {"notes", list(report_notes(run))},
+       {"bucket",
+        bucket > 1 ? fmt::format("Each point of the training loss is the mean of {} steps. ", bucket) : ""},
+       {"sample", sample},
+       {"records", records(run)},
+       {"data", report_data(run)},
+       {"chart.js", std::string(embedded_file("chart.js"))},
+       {"script", script()}});
+  write_file_atomically(out_html, page);
+}
+
+}  // namespace plumb

@@ -1,0 +1,29 @@
+// Puts the page together, and keeps its pictures in the colours of the theme and of paper.
+function drawAll() {
+  drawTraining();
+  if (run.probe.step.length) {
+    drawDepth();
+    heat?.draw();
+    updates?.draw();
+  }
+}
+
+if (run.probe.step.length) {
+  makeDiagram();
+  makeHeatMaps();
+} else {
+  document.getElementById("instrument").hidden = true;
+  document.getElementById("no-probe").hidden = false;
+}
+drawAll();
+trainingTables();
+if (run.probe.step.length) depthTables();
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) {
+  window.addEventListener(event, () => {
+    document.documentElement.classList.toggle("printing", printing);
+    drawAll();
+    for (const chart of charts.values()) chart.resize();
+  });
+}

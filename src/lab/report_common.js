@@ -1,0 +1,110 @@
+// What every picture of the report uses: numbers in words, colours of the theme, names of places and measures, tables.
+const run = JSON.parse(document.getElementById("data").textContent);
+
+function short(x) {
+  if (x === null || x === undefined) return "–";
+  if (x === 0) return "0";
+  const size = Math.abs(x);
+  if (size >= 1e5 || size < 1e-3) return x.toExponential(1).replace("e+", "e");
+  return String(Number(x.toPrecision(3)));
+}
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+}
+
+function channels(hex) {
+  return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+}
+
+function mix(from, to, share) {
+  const a = channels(from), b = channels(to);
+  return `rgb(${a.map((x, i) => Math.round(x + (b[i] - x) * share)).join(",")})`;
+}
+
+function element(name, attributes = {}, ...children) {
+  const e = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+  e.append(...children);
+  return e;
+}
+
+// "decoder.3.feed_forward" as {stack, layer, part}; "decoder" and "token_embedding" have no layer.
+function place(at) {
+  const parts = at.split(".");
+  const layer = /^\d+$/.test(parts[1] ?? "") ? Number(parts[1]) : null;
+  return layer === null ? {stack: parts[0], layer, part: parts.slice(1).join(".")}
+                        : {stack: parts[0], layer, part: parts.slice(2).join(".")};
+}
+
+const bothStacks = new Set(run.sites.map((at) => place(at)).filter((p) => p.layer !== null).map((p) => p.stack)).size > 1;
+const partNames = {attention: "attention", cross_attention: "cross", feed_forward: "ffn"};
+
+// A short name for an axis: "3 ffn", "enc 3 ffn" where the model has both stacks; "out" for a stack's end.
+function shortPlace(at) {
+  const p = place(at);
+  const stack = bothStacks ? p.stack.slice(0, 3) + " " : "";
+  if (p.layer !== null) return `${stack}${p.layer} ${partNames[p.part] ?? p.part}`;
+  return at === "encoder" || at === "decoder" ? `${stack}out` : at;
+}
+
+const measureNames = {
+  "stream.rms": "Stream: RMS",
+  "stream.mean": "Stream: mean",
+  "stream.max": "Stream: largest |x|",
+  "stream.median": "Stream: median |x|",
+  "stream.kurtosis": "Stream: kurtosis",
+  "stream.not_finite": "Stream: elements that are not finite",
+  "stream.grad_norm": "Stream: gradient norm",
+  "stream.grad_rms": "Stream: gradient RMS",
+  "branch.rms": "Branch: RMS",
+  "branch.mean": "Branch: mean",
+  "branch.max": "Branch: largest |x|",
+  "branch.median": "Branch: median |x|",
+  "branch.kurtosis": "Branch: kurtosis",
+  "branch.not_finite": "Branch: elements that are not finite",
+  "branch.grad_norm": "Branch: gradient norm",
+  "branch.grad_rms": "Branch: gradient RMS",
+  "step.added": "Sub-layer: what is added over what is kept",
+  "step.ratio": "Sub-layer: branch RMS over stream RMS",
+  "step.cosine": "Sub-layer: cosine of the stream before and after",
+  "weights.grad_norm": "Weights: gradient norm",
+  "weights.rms": "Weights: RMS",
+  "weights.update_rms": "Weights: update RMS",
+  "weights.update_ratio": "Weights: update over weights",
+};
+function measureName(key) {
+  return measureNames[key] ?? key;
+}
+
+// A table that is filled when it is first opened: head is a list of names, rows a function that returns lists.
+function addTable(figure, title, head, rows) {
+  const details = element("details", {}, element("summary", {}, "Data table"));
+  let filled = false;
+  const fill = () => {
+    if (!details.open || filled) return;
+    filled = true;
+    const body = element("tbody");
+    for (const [name, ...values] of rows()) {
+      body.append(element("tr", {}, element("th", {scope: "row"}, String(name)),
+                          ...values.map((v) => element("td", {}, typeof v === "string" ? v : short(v)))));
+    }
+    const headRow = element("tr", {}, ...head.map((h) => element("th", {scope: "col"}, h)));
+    const table = element("table", {}, element("caption", {}, title), element("thead", {}, headRow), body);
+    details.append(element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": title}, table));
+  };
+  details.addEventListener("toggle", fill);
+  figure.querySelector("details")?.remove();
+  figure.append(details);
+}
+
+// At most `most` of the numbers 0 .. count - 1 at even strides, the first and the last among them.
+function evenly(count, most) {
+  if (count <= most) return [...Array(count).keys()];
+  return [...Array(most).keys()].map((i) => Math.round(i * (count - 1) / (most - 1)));
+}
+
+function range(values) {
+  const known = values.filter((v) => v !== null && v !== undefined);
+  return known.length ? [Math.min(...known), Math.max(...known)] : null;
+}

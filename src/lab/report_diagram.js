@@ -1,0 +1,117 @@
+// The block diagram of a layer's sub-layers, drawn from the formula y = N_out(alpha x + g N_branch(F(s N_in(x)))) as this
+// model has it: the stream runs down on the left, the branch on the right.
+const partTitles = {attention: "Attention", cross_attention: "Cross-attention", feed_forward: "Feed-forward"};
+
+function svg(name, attributes = {}, ...children) {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, value);
+  e.append(...children);
+  return e;
+}
+
+// Draws downward from one height to the next.
+class Drawing {
+  constructor(weights) {
+    this.parts = [];
+    this.weights = weights;
+  }
+  add(...parts) { this.parts.push(...parts); }
+  text(x, y, words, kind = "", anchor = "start") { this.add(svg("text", {x, y, class: kind, "text-anchor": anchor}, words)); }
+  box(x, y, words, kind = "") {
+    this.add(svg("rect", {x: x - 72, y: y - 15, width: 144, height: 30, rx: 6, class: "box " + kind}));
+    this.text(x, y + 4.5, words, "", "middle");
+  }
+  path(d, kind, dashed = false) {
+    this.add(svg("path", {d, class: kind, "stroke-width": this.weights[kind], "stroke-linejoin": "round", ...(dashed ? {"stroke-dasharray": "2 6"} : {})}));
+  }
+  head(x, y, kind, turn = 0) {
+    const size = 4 + this.weights[kind];
+    this.add(svg("path", {d: `M${-size} ${-size} L0 0 L${size} ${-size} Z`, class: kind + "-head", transform: `translate(${x} ${y}) rotate(${turn})`}));
+  }
+}
+
+const railX = 52, branchX = 216;
+
+// The boxes of the branch from the stream to the sum, in order.
+function branchBoxes(f, part) {
+  const boxes = [];
+  if (f.norm_in) boxes.push({words: f.norm, kind: "norm"});
+  if (f.s !== 1) boxes.push({words: `× ${short(f.s)}`});
+  boxes.push({words: f.parallel ? "Attention + feed-forward" : partTitles[part] ?? part, kind: "f"});
+  if (f.norm_branch) boxes.push({words: f.norm, kind: "norm"});
+  if (f.gate !== "constant") boxes.push({words: f.gate === "scalar" ? "× g (learned)" : "× g (learned, by channel)"});
+  else if (f.gate_value !== 1) boxes.push({words: `× ${short(f.gate_value)}`});
+  return boxes;
+}
+
+function sublayerDrawing(at, value, after) {
+  const f = run.formulas[at], part = place(at).part;
+  const stream = value(at, "stream.rms"), branch = value(at, "branch.rms"), largest = Math.max(stream ?? 1, branch ?? 1);
+  const width = (x) => x === null ? 2 : 1.25 + 4.75 * Math.min(1, x / largest);
+  const d = new Drawing({stream: width(stream), branch: width(branch)});
+  const boxes = branchBoxes(f, part), fork = 54, sum = fork + 30 + boxes.length * 46 + 34;
+
+  d.text(railX - 34, 20, "x");
+  d.text(railX + 14, 20, `RMS ${short(stream)}`);
+  d.text(railX + 14, 36, `gradient RMS ${short(value(at, "stream.grad_rms"))}`, "quiet");
+  d.path(`M${railX} 8 V${fork}`, "stream");
+  d.path(`M${railX} ${fork} V${sum - 13}`, "stream", f.alpha === 0);
+  if (f.alpha !== 0) d.head(railX, sum - 13, "stream");
+  if (f.alpha === 0) d.text(railX + 8, (fork + sum) / 2, "no shortcut", "quiet");
+  else if (f.alpha !== 1) d.text(railX + 10, (fork + sum) / 2, `× ${short(f.alpha)}`);
+
+  d.path(`M${railX} ${fork} H${branchX} V${sum} H${railX + 13}`, "branch");
+  d.head(railX + 13, sum, "branch", 90);
+  boxes.forEach((b, i) => d.box(branchX, fork + 34 + i * 46, b.words, b.kind));
+  d.text(branchX + 8, sum - 30, `RMS ${short(branch)}`);
+  d.text(branchX - 4, sum + 17, `added / kept: ${short(value(at, "step.added"))}`, "quiet", "end");
+  d.add(svg("circle", {cx: railX, cy: sum, r: 12, class: "box"}));
+  d.add(svg("path", {d: `M${railX - 6} ${sum} h12 M${railX} ${sum - 6} v12`, stroke: "currentColor", "stroke-width": 1.5}));
+
+  let end = sum + 12;
+  if (f.norm_out) {
+    d.path(`M${railX} ${end} V${end + 26}`, "stream");
+    d.add(svg("rect", {x: railX - 44, y: end + 26, width: 112, height: 30, rx: 6, class: "box norm"}));
+    d.text(railX + 12, end + 45.5, f.norm, "", "middle");
+    end += 56;
+  }
+  d.path(`M${railX} ${end} V${end + 34}`, "stream");
+  d.head(railX, end + 40, "stream");
+  d.text(railX - 34, end + 36, "y");
+  d.text(railX + 14, end + 36, `RMS ${short(after)}`);
+
+  const title = `${shortPlace(at)}: ${f.text}`;
+  const words = `${title}. Stream RMS ${short(stream)}, branch RMS ${short(branch)}, added over kept ${short(value(at, "step.added"))}, ` +
+      `result RMS ${short(after)}.`;
+  return svg("svg", {viewBox: `0 0 320 ${end + 52}`, role: "img", "aria-label": words}, ...d.parts);
+}
+
+// Names of the layers that have sub-layers with a formula: "decoder.3".
+function layersOf() {
+  return [...new Set(run.sites.filter((at) => run.formulas[at]).map((at) => at.split(".").slice(0, 2).join(".")))];
+}
+
+function makeDiagram() {
+  const figure = document.getElementById("diagram"), layers = layersOf();
+  figure.hidden = layers.length === 0;
+  if (figure.hidden) return;
+  const last = run.probe.step.length - 1;
+  const value = (at, key) => run.measures[key]?.[last]?.[run.sites.indexOf(at)] ?? null;
+  const streamSites = run.sites.filter((at) => value(at, "stream.rms") !== null);
+  const afterOf = (at) => value(streamSites[streamSites.indexOf(at) + 1], "stream.rms");
+
+  const select = element("select", {id: "layer"}, ...layers.map((l) => element("option", {value: l}, l.replace(".", " layer "))));
+  const blocks = element("div", {class: "blocks"});
+  const show = () => {
+    const sites = run.sites.filter((at) => run.formulas[at] && at.startsWith(select.value + "."));
+    blocks.replaceChildren(...sites.map((at) => element("div", {}, element("h4", {}, partTitles[place(at).part] ?? place(at).part),
+        element("p", {class: "formula"}, run.formulas[at].text), sublayerDrawing(at, value, afterOf(at)))));
+  };
+  select.addEventListener("change", show);
+  figure.append(element("p", {class: "controls"}, element("label", {for: "layer"}, "Layer"), select, `measured at step ${run.probe.step[last]}`), blocks);
+  show();
+  addTable(figure, "Values on the edges, at the last sampled step",
+           ["sub-layer", "stream RMS", "branch RMS", "added / kept", "RMS after", "gradient RMS"],
+           () => run.sites.filter((at) => run.formulas[at]).map((at) => [at, value(at, "stream.rms"), value(at, "branch.rms"),
+               value(at, "step.added"), afterOf(at), value(at, "stream.grad_rms")]));
+}

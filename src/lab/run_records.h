@@ -1,0 +1,55 @@
+// What a run left in its folder, read for reports: every file is optional but metrics.jsonl, and a line that
+// is malformed is named and passed over. Formats: plumb/trainer.h and plumb/probe.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plumb/config.h"
+
+namespace plumb {
+
+// A number that was null in the file (not finite) is NaN here; what a line does not have is absent.
+using Measures = std::map<std::string, double>;
+
+struct StepLine {
+  int64_t step = 0;
+  double loss = 0, learning_rate = 0, gradient_norm = 0;
+  int64_t tokens = 0;
+  double seconds = 0;
+  bool skipped = false, spike = false;
+};
+
+struct EvaluationLine {
+  int64_t step = 0;
+  Measures measures;  // "loss", "perplexity", "bits_per_byte", "accuracy", "exact"
+};
+
+struct ProbeLine {
+  struct Place {
+    std::string at;
+    Measures measures;  // of a site "stream.rms", of a parameter "rms"
+  };
+  int64_t step = 0;
+  double gradient_norm = 0, clip = 1;
+  std::vector<Place> sites, parameters;  // in the file's order
+};
+
+struct RunRecords {
+  std::string folder;
+  std::vector<StepLine> steps;  // by step, each once: the last line of a step counts
+  std::vector<EvaluationLine> evaluations;
+  std::vector<ProbeLine> probe;
+  std::optional<ModelConfig> config;
+  std::string recipe;                 // text of recipe.toml
+  std::string sample;                 // text of sample.txt
+  std::vector<std::string> problems;  // what was passed over, and why: "probe.jsonl, line 3: ..."
+};
+
+// Throws Error(file) where there is no folder, no metrics.jsonl, or no step in it.
+RunRecords read_run(const std::string& folder);
+
+}  // namespace plumb
