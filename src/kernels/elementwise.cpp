@@ -51,7 +51,10 @@ void residual_backward_rows(const ResidualBackward& a, const float* gate, float*
     const int64_t at = n * a.width;
     for_lanes(a.width, [&](auto d, size_t i) HWY_ATTR {
       const auto g = hn::LoadU(d, a.dy + at + i);
-      if (gate_sum) store(d, hn::Mul(g, hn::LoadU(d, a.branch + at + i)), gate_sum + i, true);
+      if (gate_sum) {  // as norm_backward sums it, to the bit
+        hn::StoreU(hn::MulAdd(g, hn::LoadU(d, a.branch + at + i), hn::LoadU(d, gate_sum + i)), d,
+                   gate_sum + i);
+      }
       if (a.dx) store(d, hn::Mul(hn::Set(d, a.alpha), g), a.dx + at + i, a.add_x);
       if (a.dbranch) store(d, hn::Mul(hn::LoadU(d, gate + i), g), a.dbranch + at + i, a.add_branch);
     });

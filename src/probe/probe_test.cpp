@@ -438,8 +438,9 @@ TEST(Probe, EncoderAndDecoderAreSitesInTheOrderOfThePass) {
   ASSERT_TRUE(probe.observer()->wants(1));
   run_batch(f.model, batch_of(0), {.observer = probe.observer()});
   probe.observer()->finish(1, 3, 0.1);
+  const Json r = records(path).at(0);
   std::vector<std::string> sites;
-  for (const Json& site : records(path).at(0).at("sites")) sites.push_back(site.at("at"));
+  for (const Json& site : r.at("sites")) sites.push_back(site.at("at"));
   EXPECT_EQ(sites, (std::vector<std::string>{"encoder.0.attention", "encoder.0.feed_forward", "encoder",
                                              "decoder.0.attention", "decoder.0.cross_attention",
                                              "decoder.0.feed_forward", "decoder"}));
