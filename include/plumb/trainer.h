@@ -1,14 +1,14 @@
 // Trains a model on a dataset and leaves a run folder:
 //
-//   recipe.toml, tokenizer.json          what the run was asked to do (written by the command)
-//   model/                               the best model so far as a Hugging Face folder, tokenizer.json
-//   included checkpoints/step-00000100.safetensors  everything that the run needs to go on, the newest few
-//   metrics.jsonl                        one JSON object a line
+//   model/         the best model so far as a Hugging Face folder, tokenizer.json included
+//   checkpoints/   step-00000100.safetensors: everything that the run needs to go on, the newest few
+//   metrics.jsonl  one JSON object a line
+//   recipe.toml, tokenizer.json  what the run was asked to do, where the command `plumb train` made it
 //
 // metrics.jsonl has a line for each step, and one for each evaluation behind the line of its step:
 //
 //   {"step":1,"loss":8.3,"nll":8.3,"lr":0.0001,"grad_norm":1.2,"tokens":4096,"seconds":0.31}
-//   {"step":100,"validation_loss":6.1,"validation_nll":6.1,"perplexity":445.9,"bits_per_byte":2.4,"accuracy":0.12,
+//   {"step":100,"validation_loss":6.1,"perplexity":445.9,"bits_per_byte":2.4,"accuracy":0.12,
 //    "exact":0.5,"seconds":1.1}
 //
 // "loss" is what is minimised (label smoothing, z-loss and the experts' balance included), "nll" the plain
@@ -182,6 +182,11 @@ struct EvaluationOptions {
 // How well the model does on a part of the data. Throws Error(input) where that part is empty.
 Evaluation evaluate(const Model& model, const Dataset& data, const EvaluationOptions& options);
 
+// Writes the logits (1, T, V) of one sequence, of the decoder's ids where there is an encoder before it, as
+// the tensor "logits" of a safetensors file. Throws Error(usage, input, file).
+void write_logits(const Model& model, const std::vector<int32_t>& ids,
+                  const std::vector<int32_t>& decoder_ids, const std::string& path);
+
 struct TrainCallbacks {
   std::function<void(const StepMetrics&)> step;
   std::function<void(int64_t step, const Evaluation&)> evaluation;
@@ -219,6 +224,8 @@ class Trainer {
   // after too many skipped steps; Error(config) for a parameter that the backward pass never reaches;
   // Error(file).
   TrainResult run(const TrainCallbacks& callbacks = {});
+
+  static bool holds_run(const std::string& folder);  // metrics or checkpoints of an earlier one
 
  private:
   struct Impl;

@@ -1,0 +1,93 @@
+#include "train/coverage.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "kernels/reduce.h"
+#include "plumb/error.h"
+
+namespace plumb {
+namespace {
+
+constexpr size_t kShown = 3;
+constexpr double kRounding = 1e-7;
+
+std::string some(const std::vector<std::string>& names) {
+  const std::vector<std::string> first(names.begin(), names.begin() + std::min(kShown, names.size()));
+  const std::string rest = names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "";
+  return fmt::format("{}{}", fmt::join(first, ", "), rest);
+}
+
+// The gate of the sub-layer that a parameter stands in: "decoder.3.attention.gate" for
+// "decoder.3.attention.value.weight".
+const Parameter* gate_of(const Parameter& p, const ParameterTable& parameters) {
+  for (size_t dot = p.name.rfind('.'); dot != std::string::npos && dot > 0;
+       dot = p.name.rfind('.', dot - 1)) {
+    const Parameter* gate = parameters.find(p.name.substr(0, dot) + ".gate");
+    if (gate && gate != &p) return gate;
+  }
+  return nullptr;
+}
+
+bool is_zero(const Tensor& t) {
+  return std::all_of(t.f32(), t.f32() + t.numel(), [](float v) { return v == 0; });
+}
+
+std::string reason_of(const Parameter& p, const ParameterTable& parameters) {
+  if (p.name.ends_with("key.bias"))
+    return "softmax does not change when all its logits shift, which is all a key bias does";
+  const Parameter* gate = gate_of(p, parameters);
+  if (gate && is_zero(gate->value))
+    return "its branch stands behind a gate that starts at 0, and moves once the gate does";
+  if (p.name.find(".experts.") != std::string::npos) return "no token chose this expert";
+  return "nothing that the loss depends on uses it";
+}
+
+}  // namespace
+
+std::vector<std::string> unreached(const ParameterTable& parameters) {
+  std::vector<std::string> names;
+  for (const auto& p : parameters.all()) {
+    if (p->trainable && !p->value.grad().defined()) names.push_back(p->name);
+  }
+  return names;
+}
+
+void throw_unreached(const std::vector<std::string>& names) {
+  throw Error(
+      ErrorKind::config,
+      fmt::format("the backward pass of the first step never reached {}; --allow-unreached trains without {}",
+                  some(names), names.size() == 1 ? "it" : "them"));
+}
+
+void FirstStepCheck::before_update(const ParameterTable& parameters, double gradient_norm) {
+  silent_.clear();
+  const double rms = gradient_norm / std::sqrt(std::max(1.0, static_cast<double>(parameters.count())));
+  for (const auto& p : parameters.all()) {
+    const Tensor g = p->value.grad();
+    if (!g.defined()) continue;
+    const double own =
+        std::sqrt(sum_of_squares(g.numel(), g.f32()) / std::max(1.0, static_cast<double>(g.numel())));
+    if (own <= kRounding * rms) silent_.push_back({p.get(), reason_of(*p, parameters)});
+  }
+}
+
+std::vector<std::string> FirstStepCheck::lines(const std::vector<ParameterUpdate>& updates) const {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const Finding& f : silent_)
+    by_reason["the gradient is 0 (" + f.reason + "): "].push_back(f.parameter->name);
+  for (const ParameterUpdate& u : updates) {
+    const auto same = [&](const Finding& f) { return f.parameter == u.parameter; };
+    if (u.sum_of_squares > 0 || std::any_of(silent_.begin(), silent_.end(), same)) continue;
+    by_reason["the first step did not move it (the update is below the rounding of the weights): "].push_back(
+        u.parameter->name);
+  }
+  std::vector<std::string> lines;
+  for (const auto& [reason, names] : by_reason) lines.push_back(reason + some(names));
+  return lines;
+}
+
+}  // namespace plumb

@@ -1,0 +1,102 @@
+// What tests of training share: a folder, a small text, small models of each kind.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/log.h"
+#include "plumb/error.h"
+#include "plumb/trainer.h"
+
+namespace plumb {
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "plumb-train-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A text with structure to learn: sentences over a few words.
+inline std::string small_text() {
+  const char* words[] = {"the ", "cat ", "sat ", "on ", "a ", "mat ", "and ", "saw ", "the ", "dog.\n"};
+  std::string text;
+  uint64_t x = 1;
+  while (text.size() < 20000) {
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    text += words[(text.size() / 3 + (x >> 62)) % 10];
+  }
+  return text;
+}
+
+inline Dataset small_text_data(const Folder& folder, bool masked = false) {
+  const std::string path = folder / "text.txt";
+  if (!std::filesystem::exists(path)) std::ofstream(path) << small_text();
+  const TextOptions options{.held_out = 0.1, .cache_folder = folder / "cache"};
+  return masked ? Dataset::masked_text(path, Tokenizer::bytes(), options)
+                : Dataset::text(path, Tokenizer::bytes(), options);
+}
+
+inline ModelConfig small_config(const Dataset& data) {
+  ModelConfig c;
+  c.vocab_size = data.vocab_size();
+  c.width = 32;
+  c.max_length = 64;
+  c.layer.heads = 2;
+  const int64_t layers = 2;
+  c.encoder_layers = data.kind() == DatasetKind::language_model ? 0 : layers;
+  c.decoder_layers = data.kind() == DatasetKind::masked ? 0 : layers;
+  c.pad_id = data.tokenizer().special(TokenRole::pad).value_or(-1);
+  if (data.kind() == DatasetKind::sequence_to_sequence)
+    c.decoder_start_id = *data.tokenizer().special(TokenRole::bos);
+  return c;
+}
+
+inline TrainOptions small_options() {
+  return {.steps = 12,
+          .batch = 4,
+          .length = 16,
+          .lr = 3e-3,
+          .warmup = 3,
+          .eval_every = 5,
+          .eval_batches = 2,
+          .checkpoint_every = 4};
+}
+
+// Runs `f`, which has to throw an Error of this kind, and returns its message.
+template <class F>
+std::string error_of(ErrorKind kind, const F& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+// What is logged while `f` runs.
+template <class F>
+std::string logged(const F& f) {
+  set_log_level(LogLevel::warning);
+  testing::internal::CaptureStderr();
+  f();
+  const std::string text = testing::internal::GetCapturedStderr();
+  set_log_level(LogLevel::silent);
+  return text;
+}
+
+}  // namespace plumb
