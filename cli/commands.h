@@ -5,3 +5,5 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+
+void add_info(CLI::App& app);

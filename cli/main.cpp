@@ -16,7 +16,9 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kInterrupted = 130;  // as a shell reports a command that SIGINT ended
 
-void add_commands(CLI::App& app) {}
+void add_commands(CLI::App& app) {
+  add_info(app);
+}
 
 int fail(int code, std::string message) {
   for (char& c : message) {

@@ -29,8 +29,9 @@ struct ParameterInfo {
   std::string name;       // in plumb's own words: decoder.0.attention.query.weight
   std::string file_name;  // in the family's weight file
   std::vector<int64_t> shape;
-  std::string role;  // matrix, embedding, bias, gain, gate, statistic
-  std::string init;  // N(0, 0.02), 1
+  std::string role;    // matrix, embedding, bias, gain, gate, statistic
+  std::string stored;  // f32, bf16, f16; "" of a model that does not exist yet
+  std::string init;    // N(0, 0.02), 1
   bool decays = false;
   bool trainable = true;
 };

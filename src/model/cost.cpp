@@ -71,6 +71,7 @@ std::vector<ParameterInfo> parameter_infos(const ModelConfig& config, const Para
                      .file_name = file_name(f, p->name),
                      .shape = p->shape.dims(),
                      .role = std::string(role_name(p->role)),
+                     .stored = std::string(p->value.defined() ? dtype_name(p->value.dtype()) : ""),
                      .init = p->init_words(),
                      .decays = p->decays(),
                      .trainable = p->trainable});

@@ -242,6 +242,26 @@ TEST_F(ModelFolder, B64_SquareMatricesAreNotTransposed) {
   EXPECT_EQ(std::vector<float>(y.f32(), y.f32() + 4), (std::vector<float>{0, 1, 0, 0}));
 }
 
+TEST_F(ModelFolder, B09_ZeroCentredGainsStaySo) {
+  ModelConfig c = small("plumbline");
+  c.layer.norm_unit_offset = true;
+  c.width = 4;
+  const Model model = Model::create(c, 1);
+  const char* name = "decoder.final_norm.gain";
+  const std::vector<float> stored{0, 0.5f, -0.25f, 15.8125f};
+  std::copy(stored.begin(), stored.end(), model.transformer().parameters().find(name)->value.f32());
+  model.save(folder(), StoredType::bf16);
+  Model::load(folder()).save(folder());  // and back again
+  const Model again = Model::load(folder());
+  const Tensor gain = again.transformer().parameters().find(name)->value;
+  EXPECT_EQ(std::vector<float>(gain.f32(), gain.f32() + 4), stored);
+  Context context;
+  const Tensor x = Tensor::of<float>({1, 4}, {1, -1, 1, -1});
+  const Tensor y =
+      ops::norm(context, x, {.kind = NormKind::rms_norm, .eps = 1e-12, .unit_offset = true, .gain = gain});
+  EXPECT_EQ(std::vector<float>(y.f32(), y.f32() + 4), (std::vector<float>{1, -1.5f, 0.75f, -16.8125f}));
+}
+
 TEST_F(ModelFolder, Shards) {
   const Model model = Model::create(small("llama"), 4);
   model.save(folder());

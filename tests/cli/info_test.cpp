@@ -1,0 +1,95 @@
+// plumb info: what it says of models on disk.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "plumb/model.h"
+#include "support/files.h"
+#include "support/process.h"
+
+namespace plumb::test {
+namespace {
+
+ModelConfig small() {
+  ModelConfig c = family_default("gpt2");
+  c.vocab_size = 50;
+  c.width = 16;
+  c.max_length = 32;
+  c.decoder_layers = 3;
+  return c;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
+TEST(Info, SaysWhatAModelIs) {
+  const TempFolder folder;
+  Model::create(small(), 1).save(folder / "run/model");
+  for (const char* name : {"run", "run/model"}) {
+    const auto result = run_plumb({"info", folder / name, "--parameters"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    for (const char* part :
+         {"decoder of model_type gpt2", "decoder layers 0 to 2: y = x + F(N(x))", "pre-norm",
+          "layer-norm, eps 1e-05, bias", "4 heads of 4", "decoder.2.attention.qkv.weight", "16 x 48",
+          "transformer.h.2.attn.c_attn.weight", "FLOPs"}) {
+      EXPECT_TRUE(says(result.out, part)) << part << "\n" << result.out;
+    }
+  }
+}
+
+TEST(Info, RunsOfLayersThatDiffer) {
+  const TempFolder folder;
+  ModelConfig c = small();
+  c.model_type = "plumbline";
+  LayerConfig other = c.layer;
+  other.placement = Placement::post_norm;
+  other.window = 8;
+  c.decoder_runs = {{.first = 1, .count = 1, .layer = other}};
+  Model::create(c, 1).save(folder / "m");
+  const auto result = run_plumb({"info", folder / "m"});
+  EXPECT_TRUE(says(result.out, "decoder layer 0: y = x + F(N(x))")) << result.out;
+  EXPECT_TRUE(says(result.out, "decoder layer 1: y = N(x + F(x))")) << result.out;
+  EXPECT_TRUE(says(result.out, "the newest 8 keys")) << result.out;
+  EXPECT_TRUE(says(result.out, "decoder layer 2: y = x + F(N(x))")) << result.out;
+}
+
+TEST(Info, Json) {
+  const TempFolder folder;
+  const ModelConfig c = small();
+  Model::create(c, 1).save(folder / "m");
+  const auto result = run_plumb({"info", folder / "m", "--json", "--parameters", "--length", "8"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto j = nlohmann::json::parse(result.out);
+  const ModelCost cost = model_cost(c, 8);
+  EXPECT_EQ(j.at("parameters"), cost.parameters);
+  EXPECT_EQ(j.at("training_flops_per_token"), cost.training_flops_per_token);
+  EXPECT_EQ(j.at("layers").size(), 1u);
+  EXPECT_EQ(j.at("layers")[0].at("count"), 3);
+  EXPECT_EQ(j.at("parameter_table").size(), model_parameters(c).size());
+  EXPECT_EQ(j.at("config").at("width"), 16);
+}
+
+TEST(Info, BadInputIsOneLine) {
+  const TempFolder folder;
+  Model::create(small(), 1).save(folder / "m");
+  for (const auto& [arguments, reason] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{folder / "none"}, "none"},
+           {{folder / "m", "--length", "33"}, "--length is 33, expected 1 to the model's 32"},
+           {{folder / "m", "--length", "-1"}, "--length"},
+       }) {
+    std::vector<std::string> all{"info"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const auto result = run_plumb(all);
+    EXPECT_TRUE(is_one_line_error(result, result.exit_code)) << result.err;
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_TRUE(says(result.err, reason)) << result.err;
+  }
+  write_file(folder / "m/model.safetensors", "short");
+  const auto result = run_plumb({"info", folder / "m"});
+  EXPECT_TRUE(is_one_line_error(result, 1)) << result.err;
+  EXPECT_TRUE(says(result.err, "model.safetensors")) << result.err;
+}
+
+}  // namespace
+}  // namespace plumb::test
