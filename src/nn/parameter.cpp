@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "kernels/convert.h"
 
 namespace plumb {
 namespace {
@@ -29,6 +30,34 @@ void draw(const Parameter& p, RandomKey key) {
     first += part.count;
   }
   PLUMB_CHECK(first == outputs, "init of {} covers {} of {} outputs", p.name, first, outputs);
+}
+
+template <class T>
+void narrow(const Tensor& from, const Tensor& to, T (*rounded)(float)) {
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < from.numel(); ++i) to.data<T>()[i] = rounded(from.f32()[i]);
+}
+
+Tensor converted(const Tensor& t, DType dtype) {
+  Tensor wide = t;
+  if (t.dtype() != DType::f32) {
+    wide = Tensor::empty(t.shape());
+    widen({.src = t.raw(),
+           .dtype = t.dtype(),
+           .rows = t.rows(),
+           .width = t.width(),
+           .ld = t.width(),
+           .dst = wide.f32()});
+  }
+  if (dtype == DType::f32) return wide;
+  Tensor narrowed = Tensor::empty(t.shape(), dtype);
+  if (dtype == DType::bf16) {
+    narrow<BFloat16>(wide, narrowed, to_bf16);
+  } else {
+    PLUMB_CHECK(dtype == DType::f16, "weights in {}", dtype_name(dtype));
+    narrow<Float16>(wide, narrowed, to_f16);
+  }
+  return narrowed;
 }
 
 }  // namespace
@@ -86,6 +115,13 @@ void ParameterTable::initialize(uint64_t seed) {
     }
   }
   set_gradients();
+}
+
+void ParameterTable::hold_as(DType dtype) {
+  for (const auto& p : parameters_) {
+    if ((p->role != Role::matrix && p->role != Role::embedding) || p->value.dtype() == dtype) continue;
+    p->value = converted(p->value, dtype);
+  }
 }
 
 void ParameterTable::set_gradients() {
