@@ -115,15 +115,16 @@ void print_run(const Run& r) {
   fmt::print("    {}; {}; {}\n", norm_words(r.layer), attention_words(r.layer), feed_forward_words(r.layer));
 }
 
-// "4.98e8 bytes" the way people say it: 498 MB.
+// 498 M for 4.98e8.
+std::string with_prefix(double value) {
+  constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+  size_t i = 0;
+  for (; value >= 1000 && i + 1 < std::size(prefixes); ++i) value /= 1000;
+  return fmt::format("{:.4g} {}", value, prefixes[i]);
+}
+
 std::string bytes_words(double bytes) {
-  constexpr const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-  size_t unit = 0;
-  while (bytes >= 1000 && unit + 1 < std::size(units)) {
-    bytes /= 1000;
-    ++unit;
-  }
-  return fmt::format("{:.3g} {}", bytes, units[unit]);
+  return with_prefix(bytes) + "B";
 }
 
 std::string shape_words(const std::vector<int64_t>& shape) {
@@ -146,8 +147,7 @@ void print_parameters(const std::vector<ParameterInfo>& parameters) {
 
 void print_costs(const ModelCost& cost, int64_t length) {
   const double sequence = static_cast<double>(length);
-  fmt::print("\nparameters    {} ({:.4g} M); a token is multiplied with {}\n", cost.parameters,
-             static_cast<double>(cost.parameters) * 1e-6, cost.multiplied);
+  fmt::print("\nparameters    {}; a token is multiplied with {} of them\n", cost.parameters, cost.multiplied);
   fmt::print("weights       {} in f32\n", bytes_words(static_cast<double>(cost.weight_bytes)));
   fmt::print("to train      {} more for gradients and AdamW, {} per token of a batch ({} for {} tokens)\n",
              bytes_words(static_cast<double>(cost.optimizer_bytes)),
@@ -158,8 +158,8 @@ void print_costs(const ModelCost& cost, int64_t length) {
                bytes_words(static_cast<double>(cost.cache_bytes_per_token)),
                bytes_words(static_cast<double>(cost.cache_bytes_per_token) * sequence), length);
   }
-  fmt::print("FLOPs         {:.4g} per token to run, {:.4g} to train, at {} tokens\n", cost.flops_per_token,
-             cost.training_flops_per_token, length);
+  fmt::print("FLOPs         {} per token to run, {} to train, at {} tokens\n",
+             with_prefix(cost.flops_per_token), with_prefix(cost.training_flops_per_token), length);
 }
 
 void print_text(const Subject& s, const InfoSettings& settings) {
