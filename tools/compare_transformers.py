@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Trains small models with plumb, loads their folders in transformers, and compares the logits.
+
+A GPT-2 shape, a LLaMA shape with grouped keys and values, and a BERT shape, a few steps each on a text of this tree:
+what `plumb train` saves has to load there without a missing or unexpected tensor, and give the same logits to 1e-4.
+Needs Python with torch, transformers and safetensors, and a built plumb; no network.
+
+    tools/compare_transformers.py [--plumb build/cli/plumb] [--text FILE] [--steps N] [--keep FOLDER]
+"""
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+import torch
+import transformers
+from safetensors.torch import load_file
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOLERANCE = 1e-4
+SIZES = ["--width", "64", "--layers", "3", "--heads", "4", "--max-length", "64"]
+MODELS = {
+    "gpt2": (["--model-type", "gpt2"], transformers.AutoModelForCausalLM),
+    "llama": (["--model-type", "llama", "--kv-heads", "2", "--head-dim", "24"], transformers.AutoModelForCausalLM),
+    "bert": (["--model-type", "bert", "--kind", "encoder"], transformers.AutoModelForMaskedLM),
+}
+
+
+def run(*command):
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
+
+
+def difference(plumb, folder, loader, ids):
+    """Largest difference of two logits, and the largest logit."""
+    file = os.path.join(folder, "compared_logits.safetensors")
+    run(plumb, "eval", folder, "--ids", ",".join(map(str, ids)), "--logits", file)
+    ours = load_file(file)["logits"]
+    os.remove(file)
+    model, loading = loader.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    wrong = {what: names for what, names in loading.items() if names}
+    if wrong:
+        sys.exit(f"{folder}: transformers reports {wrong}")
+    with torch.no_grad():
+        theirs = model.eval()(input_ids=torch.tensor([ids])).logits
+    return (ours - theirs).abs().max().item(), theirs.abs().max().item()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--plumb", default=os.path.join(ROOT, "build/cli/plumb"))
+    parser.add_argument("--text", default=os.path.join(ROOT, "docs"))
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--keep", help="folder that the runs stay in (default: a temporary one)")
+    options = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    failed = False
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, (flags, loader) in MODELS.items():
+            out = os.path.join(options.keep or temporary, name)
+            run(options.plumb, "train", "--text", options.text, "--tokenizer", "bytes", "--out", out, "--steps",
+                options.steps, "--length", 64, "--batch", 8, "--sample-tokens", 0, *SIZES, *flags)
+            worst, scale = difference(options.plumb, os.path.join(out, "model"), loader, list(b"The residual stream"))
+            ok = worst <= TOLERANCE
+            failed |= not ok
+            print(f"{name:6} {'same' if ok else 'DIFFERENT'}: logits up to {scale:.3g} differ by at most {worst:.2e}")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
