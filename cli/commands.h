@@ -7,3 +7,4 @@
 #include <CLI/CLI.hpp>
 
 void add_info(CLI::App& app);
+void add_report(CLI::App& app);

@@ -145,6 +145,7 @@ OrderedJson formulas(const RunRecords& run, const std::vector<std::string>& site
     j[at] = {{"text", f.str()},
              {"norm", norm_words(layer.norm)},
              {"norm_in", f.norm_in},
+             {"norm_inner", f.norm_inner},
              {"norm_branch", f.norm_branch},
              {"norm_out", f.norm_out},
              {"alpha", f.alpha},

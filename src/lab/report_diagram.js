@@ -18,7 +18,7 @@ class Drawing {
   add(...parts) { this.parts.push(...parts); }
   text(x, y, words, kind = "", anchor = "start") { this.add(svg("text", {x, y, class: kind, "text-anchor": anchor}, words)); }
   box(x, y, words, kind = "") {
-    this.add(svg("rect", {x: x - 72, y: y - 15, width: 144, height: 30, rx: 6, class: "box " + kind}));
+    this.add(svg("rect", {x: x - 86, y: y - 15, width: 172, height: 30, rx: 6, class: "box " + kind}));
     this.text(x, y + 4.5, words, "", "middle");
   }
   path(d, kind, dashed = false) {
@@ -37,7 +37,8 @@ function branchBoxes(f, part) {
   const boxes = [];
   if (f.norm_in) boxes.push({words: f.norm, kind: "norm"});
   if (f.s !== 1) boxes.push({words: `× ${short(f.s)}`});
-  boxes.push({words: f.parallel ? "Attention + feed-forward" : partTitles[part] ?? part, kind: "f"});
+  const title = f.parallel ? "Attention + feed-forward" : partTitles[part] ?? part;
+  boxes.push({words: f.norm_inner ? `${title}, norm inside` : title, kind: "f"});
   if (f.norm_branch) boxes.push({words: f.norm, kind: "norm"});
   if (f.gate !== "constant") boxes.push({words: f.gate === "scalar" ? "× g (learned)" : "× g (learned, by channel)"});
   else if (f.gate_value !== 1) boxes.push({words: `× ${short(f.gate_value)}`});

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "model/families.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -136,9 +137,9 @@ void read_config(RunRecords& run) {
   const std::string path = join_path(run.folder, "model/config.json");
   if (!path_exists(path)) return;
   try {
-    run.config = config_from_json(read_file(path));
+    run.config = read_config(read_file(path), "model/config.json");
   } catch (const Error& e) {
-    run.problems.push_back(fmt::format("model/config.json: {}", e.what()));
+    run.problems.push_back(e.what());
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "model/families.h"
 #include "support/files.h"
 
 namespace plumb::test {
@@ -133,7 +134,7 @@ ModelConfig made_config() {
 void write_made_run(const std::string& folder, const MadeRun& run) {
   const std::filesystem::path root(folder);
   write_file(root / "metrics.jsonl", metrics(run));
-  write_file(root / "model" / "config.json", to_json(run.config));
+  write_file(root / "model" / "config.json", write_config(run.config, "float32"));
   write_file(root / "recipe.toml",
              "# made up\ndata = \"fortunes <all>\"\nsteps = " + std::to_string(run.steps) + "\nlr = 3e-3\n");
   write_file(root / "sample.txt",
