@@ -23,10 +23,10 @@
 //
 // - "stream" is the residual stream as the sub-layer receives it; "branch" is F with its N_in and N_branch,
 //   after dropout and before the factor g; "output", of a stack, is the stream that leaves its last layer.
-//   Over all elements of all micro-batches, padding included: rms, mean, max of |x|, median of |x| (by
-//   sampling), kurtosis (mean(x^4) / mean(x^2)^2: 3 for a normal, large where few elements hold most),
-//   not_finite (how many, where there are any), and of the loss's gradient with respect to it: grad_norm and
-//   grad_rms.
+//   Over all elements, padding included, of the micro-batches that are shown (of a step's, the trainer shows
+//   the first): rms, mean, max of |x|, median of |x| (by sampling), kurtosis (mean(x^4) / mean(x^2)^2: 3 for
+//   a normal, large where few elements hold most), not_finite (how many, where there are any), and of the
+//   loss's gradient with respect to it: grad_norm and grad_rms.
 // - "step" is what a sub-layer does to its stream. ratio: rms(branch) / rms(stream), without alpha and g.
 //   cosine: of the stream before and after, mean over a sample of at most 256 tokens of each micro-batch.
 // - "weights" are the site's own parameters together. grad_norm before clipping; rms of the values before the

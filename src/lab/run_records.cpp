@@ -133,7 +133,7 @@ std::string optional_text(const RunRecords& run, const char* name) {
   return utf8_repaired(read_file(path));
 }
 
-void read_config(RunRecords& run) {
+void add_config(RunRecords& run) {
   const std::string path = join_path(run.folder, "model/config.json");
   if (!path_exists(path)) return;
   try {
@@ -172,7 +172,7 @@ RunRecords read_run(const std::string& folder) {
                 fmt::format("{} holds no step to report: the run ended before its first one{}",
                             join_path(folder, "metrics.jsonl"), first));
   }
-  read_config(run);
+  add_config(run);
   run.recipe = optional_text(run, "recipe.toml");
   run.sample = optional_text(run, "sample.txt");
   return run;
