@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "kernels/reference_attention.h"
@@ -13,10 +14,10 @@
 namespace plumb {
 
 // A fused buffer of q, k and v with gaps, its gradients, and the same numbers in f64.
-class Case {
+class AttentionCase {
  public:
   // Sizes and flags as `shape` has them; the pointers and rows are made here.
-  explicit Case(Attention shape, uint64_t seed = 1) : a(shape) {
+  explicit AttentionCase(Attention shape, uint64_t seed = 1) : a(shape) {
     if (a.value_dim == 0) a.value_dim = a.head_dim;
     if (a.kv_heads == 0) a.kv_heads = a.heads;
     if (a.scale == 1.0f) a.scale = 1.0f / std::sqrt(static_cast<float>(a.head_dim));
@@ -142,5 +143,13 @@ class Case {
   reference::AttentionArrays x;
   std::vector<float> q, kv, out, lse, dout, dq, dkv;
 };
+
+// (B, S) of a rule for (b, s).
+inline std::vector<uint8_t> mask_of(int64_t batch, int64_t keys,
+                                    const std::function<bool(int64_t, int64_t)>& seen) {
+  std::vector<uint8_t> mask(batch * keys);
+  for (int64_t i = 0; i < batch * keys; ++i) mask[i] = seen(i / keys, i % keys);
+  return mask;
+}
 
 }  // namespace plumb

@@ -50,7 +50,7 @@ void add_alibi(const ScoreTile& tile, const ScoreRow& row, float* x) {
     return;
   }
   const auto nearest = static_cast<float>(tile.first_slot + row.begin - row.query_slot);
-  for_lanes(row.end - row.begin, [&](auto d, size_t i) {
+  for_lanes(row.end - row.begin, [&](auto d, size_t i) HWY_ATTR {
     const auto distance = hn::Abs(hn::Add(hn::Set(d, nearest), hn::Iota(d, static_cast<float>(i))));
     float* p = x + row.begin + i;
     hn::StoreU(hn::NegMulAdd(hn::Set(d, row.alibi_slope), distance, hn::LoadU(d, p)), d, p);
@@ -123,8 +123,8 @@ float exponentials(float* x, Span span, float max, const Dropout& dropout) {
 }
 
 void scale_row(float* x, int64_t n, float factor) {
-  for_lanes(
-      n, [&](auto d, size_t i) { hn::StoreU(hn::Mul(hn::Set(d, factor), hn::LoadU(d, x + i)), d, x + i); });
+  for_lanes(n, [&](auto d, size_t i)
+                   HWY_ATTR { hn::StoreU(hn::Mul(hn::Set(d, factor), hn::LoadU(d, x + i)), d, x + i); });
 }
 
 void softmax_step(const ScoreTile& tile, const SoftmaxState& state) {
@@ -209,8 +209,8 @@ bool finite_rows(int64_t rows, int64_t width, const float* x, int64_t ld) {
   bool finite = true;
   for (int64_t r = 0; r < rows; ++r) {
     const float* row = x + r * ld;
-    for_lanes(width,
-              [&](auto d, size_t i) { finite &= hn::AllTrue(d, hn::IsFinite(hn::LoadU(d, row + i))); });
+    for_lanes(width, [&](auto d, size_t i)
+                         HWY_ATTR { finite &= hn::AllTrue(d, hn::IsFinite(hn::LoadU(d, row + i))); });
   }
   return finite;
 }
