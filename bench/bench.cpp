@@ -1,0 +1,81 @@
+#include "bench/bench.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/machine.h"
+#include "kernels/bandwidth.h"
+#include "kernels/gemm.h"
+#include "plumb/error.h"
+#include "plumb/suggest.h"
+
+namespace plumb {
+namespace bench {
+namespace {
+
+constexpr int64_t kBatch = 4, kLength = 512, kPrompt = 512;
+
+void train_f32(const RowSink& row) { row(bench_train_step(gpt2_124m(), Precision::f32, kBatch, kLength)); }
+void train_bf16(const RowSink& row) { row(bench_train_step(gpt2_124m(), Precision::bf16, kBatch, kLength)); }
+
+void norms(const RowSink& row) {
+  const double bandwidth = memory_bandwidth().copy;
+  for (const RowNorm kind : {RowNorm::layer, RowNorm::rms}) {
+    for (const BenchRow& r : bench_residual_norm(kind, bandwidth)) row(r);
+  }
+}
+
+void decode(const RowSink& row) {
+  for (const DType weights : {DType::f32, DType::bf16}) {
+    const DecodeRows rows = bench_decode(gpt2_124m(), weights, memory_bandwidth().read);
+    row(rows.bandwidth);
+    row(rows.tokens);
+  }
+}
+
+void prefill(const RowSink& row) {
+  for (const DType weights : {DType::f32, DType::bf16}) {
+    row(bench_prefill(gpt2_124m(), weights, kPrompt, gemm_peak(weights)));
+  }
+}
+
+struct Entry {
+  BenchCase what;
+  void (*run)(const RowSink& row);
+};
+
+constexpr Entry kEntries[] = {
+    {{"train-f32", "training step of the 124 M GPT-2 shape, 4 x 512 tokens, AdamW, clipping"}, train_f32},
+    {{"train-bf16", "the same with bf16 products and f32 sums"}, train_bf16},
+    {{"norm", "residual add and norm in one pass, forward and backward"}, norms},
+    {{"decode", "one token at a time with that model, weights in f32 and bf16"}, decode},
+    {{"prefill", "a prompt of 512 tokens through that model"}, prefill},
+    {{"length", "training cost per token from 128 to 8192 tokens"}, bench_length},
+    {{"depth", "training cost per token from 2 to 96 layers"}, bench_depth},
+    {{"deep", "50 steps of a 1,000-layer DeepNorm decoder"}, bench_deep},
+};
+
+constexpr auto kCases = [] {
+  std::array<BenchCase, std::size(kEntries)> cases{};
+  for (size_t i = 0; i < cases.size(); ++i) cases[i] = kEntries[i].what;
+  return cases;
+}();
+
+}  // namespace
+}  // namespace bench
+
+std::span<const BenchCase> bench_cases() { return bench::kCases; }
+
+std::string bench_machine() { return fmt::format("{}, {} in use", describe(machine()), gemm_threads()); }
+
+void run_bench(const std::string& name, const std::function<void(const BenchRow&)>& row) {
+  for (const bench::Entry& entry : bench::kEntries) {
+    if (entry.what.name == name) return entry.run(row);
+  }
+  std::vector<std::string> names;
+  for (const BenchCase& c : bench_cases()) names.emplace_back(c.name);
+  throw Error(ErrorKind::usage, "there is no bench case \"" + name + "\"" + did_you_mean(name, names));
+}
+
+}  // namespace plumb
