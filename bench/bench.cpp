@@ -16,8 +16,12 @@ namespace {
 
 constexpr int64_t kBatch = 4, kLength = 512, kPrompt = 512;
 
-void train_f32(const RowSink& row) { row(bench_train_step(gpt2_124m(), Precision::f32, kBatch, kLength)); }
-void train_bf16(const RowSink& row) { row(bench_train_step(gpt2_124m(), Precision::bf16, kBatch, kLength)); }
+void train_f32(const RowSink& row) {
+  row(bench_train_step(gpt2_124m(), Precision::f32, kBatch, kLength));
+}
+void train_bf16(const RowSink& row) {
+  row(bench_train_step(gpt2_124m(), Precision::bf16, kBatch, kLength));
+}
 
 void norms(const RowSink& row) {
   const double bandwidth = memory_bandwidth().copy;
@@ -65,9 +69,13 @@ constexpr auto kCases = [] {
 }  // namespace
 }  // namespace bench
 
-std::span<const BenchCase> bench_cases() { return bench::kCases; }
+std::span<const BenchCase> bench_cases() {
+  return bench::kCases;
+}
 
-std::string bench_machine() { return fmt::format("{}, {} in use", describe(machine()), gemm_threads()); }
+std::string bench_machine() {
+  return fmt::format("{}, {} in use", describe(machine()), gemm_threads());
+}
 
 void run_bench(const std::string& name, const std::function<void(const BenchRow&)>& row) {
   for (const bench::Entry& entry : bench::kEntries) {

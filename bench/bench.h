@@ -3,21 +3,19 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <functional>
+#include <optional>
+#include <vector>
 
-#include "plumb/config.h"
-#include "tensor/dtype.h"
+#include "kernels/norm.h"
+#include "model/transformer.h"
+#include "plumb/bench.h"
+#include "plumb/dataset.h"
+#include "train/optimizer.h"
 
 namespace plumb::bench {
 
-struct BenchRow {
-  std::string name;   // decode f32
-  std::string shape;  // 12 layers, 768 wide, 124 M parameters, 64 tokens before
-  double rate = 0;
-  std::string unit;  // GB/s, GF/s, tokens/s
-  double peak = 0;   // in the same unit; 0: there is none
-  double share = 0;  // rate / peak
-};
+using RowSink = std::function<void(const BenchRow&)>;
 
 ModelConfig gpt2_124m();  // GPT-2's smallest shape, 50257 tokens, tied
 
@@ -32,5 +30,30 @@ DecodeRows bench_decode(const ModelConfig& config, DType weights, double read_ba
 // One prompt read at once, logits of its last position alone; products of layers and attention's visible
 // half, against `peak` in GF/s, as gemm_peak() gives it.
 BenchRow bench_prefill(const ModelConfig& config, DType weights, int64_t length, double peak);
+
+// A model with its optimizer, and steps of it as the trainer makes them.
+struct TrainingRig {
+  TrainingRig(const ModelConfig& config, const TrainOptions& options);
+
+  double step(const Batch& batch);  // forward, backward, clipping, AdamW; the mean loss before the update
+  double best_seconds(const Batch& batch, int runs);
+  // 6 N + 12 L C T, N without position tables.
+  double flops_per_token(int64_t length) const;
+
+  TrainOptions options;
+  Transformer model;
+  std::optional<Optimizer> optimizer;
+  int64_t steps = 0;
+};
+Batch random_batch(int64_t rows, int64_t length, int64_t vocabulary);
+
+BenchRow bench_train_step(const ModelConfig& config, Precision dtype, int64_t batch, int64_t length);
+
+// Residual add and norm in one pass: {forward, backward} against `bandwidth` in bytes/s.
+std::vector<BenchRow> bench_residual_norm(RowNorm kind, double bandwidth);
+
+void bench_length(const RowSink& row);
+void bench_depth(const RowSink& row);
+void bench_deep(const RowSink& row);
 
 }  // namespace plumb::bench

@@ -56,7 +56,12 @@ std::string shape_words(const Transformer& model, int64_t length) {
 
 BenchRow row(const std::string& name, const std::string& shape, double rate, const std::string& unit,
              double peak) {
-  return {name, shape, rate, unit, peak, peak > 0 ? rate / peak : 0};
+  return {.name = name,
+          .shape = shape,
+          .rate = rate,
+          .unit = unit,
+          .peak = peak,
+          .share = peak > 0 ? rate / peak : 0};
 }
 
 }  // namespace

@@ -32,30 +32,51 @@ Tensor filled(int64_t rows, int64_t width, float value) {
 
 }  // namespace
 
-// Arrays that are touched once in a call, so that the figure is the memory's and not a cache's: the forward reads x and
-// branch and writes sum and y; the backward reads dy, dsum and sum and writes the stream's gradient in dsum's place.
+// Arrays that are touched once in a call, so that the figure is the memory's and not a cache's: the forward
+// reads x and branch and writes sum and y; the backward reads dy, dsum and sum and writes the stream's
+// gradient in dsum's place.
 std::vector<BenchRow> bench_residual_norm(RowNorm kind, double bandwidth) {
   constexpr int64_t kRows = 65536, kWidth = 768;
-  const Tensor x = filled(kRows, kWidth, 0.1f), branch = filled(kRows, kWidth, 0.3f), sum = filled(kRows, kWidth, 0),
-               y = filled(kRows, kWidth, 0), gain = filled(1, kWidth, 1), bias = filled(1, kWidth, 0),
-               stats = Tensor::empty({kRows, 2}, DType::f64), dgain = filled(1, kWidth, 0), dbias = filled(1, kWidth, 0);
+  const Tensor x = filled(kRows, kWidth, 0.1f), branch = filled(kRows, kWidth, 0.3f),
+               sum = filled(kRows, kWidth, 0), y = filled(kRows, kWidth, 0), gain = filled(1, kWidth, 1),
+               bias = filled(1, kWidth, 0), stats = Tensor::empty({kRows, 2}, DType::f64),
+               dgain = filled(1, kWidth, 0), dbias = filled(1, kWidth, 0);
   const float* bias_or_null = kind == RowNorm::layer ? bias.f32() : nullptr;
   const double forward = best_seconds([&] {
-    norm_forward({.kind = kind, .rows = kRows, .width = kWidth, .x = x.f32(), .branch = branch.f32(),
-                  .gain = gain.f32(), .bias = bias_or_null, .sum = sum.f32(), .y = y.f32(),
+    norm_forward({.kind = kind,
+                  .rows = kRows,
+                  .width = kWidth,
+                  .x = x.f32(),
+                  .branch = branch.f32(),
+                  .gain = gain.f32(),
+                  .bias = bias_or_null,
+                  .sum = sum.f32(),
+                  .y = y.f32(),
                   .stats = stats.data<double>()});
   });
   const double backward = best_seconds([&] {
-    norm_backward({.kind = kind, .rows = kRows, .width = kWidth, .dy = y.f32(), .dsum = branch.f32(),
-                   .sum = sum.f32(), .stats = stats.data<double>(), .gain = gain.f32(), .d_stream = branch.f32(),
-                   .dgain = dgain.f32(), .dbias = bias_or_null ? dbias.f32() : nullptr});
+    norm_backward({.kind = kind,
+                   .rows = kRows,
+                   .width = kWidth,
+                   .dy = y.f32(),
+                   .dsum = branch.f32(),
+                   .sum = sum.f32(),
+                   .stats = stats.data<double>(),
+                   .gain = gain.f32(),
+                   .d_stream = branch.f32(),
+                   .dgain = dgain.f32(),
+                   .dbias = bias_or_null ? dbias.f32() : nullptr});
   });
   const double bytes = 4.0 * 4 * kRows * kWidth;
   const auto row = [&](const char* direction, double seconds) {
     const double rate = bytes / seconds * 1e-9;
-    return BenchRow{.name = fmt::format("residual + {} {}", kind == RowNorm::layer ? "LayerNorm" : "RMSNorm", direction),
-                    .shape = fmt::format("{} x {}", kRows, kWidth), .rate = rate, .unit = "GB/s",
-                    .peak = bandwidth * 1e-9, .share = rate / (bandwidth * 1e-9)};
+    return BenchRow{
+        .name = fmt::format("residual + {} {}", kind == RowNorm::layer ? "LayerNorm" : "RMSNorm", direction),
+        .shape = fmt::format("{} x {}", kRows, kWidth),
+        .rate = rate,
+        .unit = "GB/s",
+        .peak = bandwidth * 1e-9,
+        .share = rate / (bandwidth * 1e-9)};
   };
   return {row("forward", forward), row("backward", backward)};
 }

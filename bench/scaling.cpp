@@ -24,11 +24,13 @@ std::vector<BenchRow> cost(const ModelConfig& config, int64_t batch, int64_t len
   reset_peak_memory();
   const double seconds = rig.best_seconds(random_batch(batch, length, config.vocab_size), 2);
   const auto tokens = static_cast<double>(batch * length);
-  const std::string shape = fmt::format("{} layers, {} wide, {} x {} tokens", config.decoder_layers, config.width,
-                                        batch, length);
+  const std::string shape =
+      fmt::format("{} layers, {} wide, {} x {} tokens", config.decoder_layers, config.width, batch, length);
   return {{.name = "time per token", .shape = shape, .rate = seconds / tokens * 1e6, .unit = "us/token"},
-          {.name = "memory per token", .shape = shape,
-           .rate = static_cast<double>(peak_memory() - live_memory()) / tokens / 1024, .unit = "KiB/token"}};
+          {.name = "memory per token",
+           .shape = shape,
+           .rate = static_cast<double>(peak_memory() - live_memory()) / tokens / 1024,
+           .unit = "KiB/token"}};
 }
 
 }  // namespace
@@ -56,8 +58,10 @@ void bench_deep(const RowSink& row) {
   for (int step = 1; step <= 50; ++step) {
     const double loss = rig.step(batch);
     if (step == 1 || step % 10 == 0) {
-      row({.name = fmt::format("loss at step {}", step), .shape = "1000 layers, DeepNorm, 64 wide, 2 x 32 tokens",
-           .rate = loss, .unit = "nats"});
+      row({.name = fmt::format("loss at step {}", step),
+           .shape = "1000 layers, DeepNorm, 64 wide, 2 x 32 tokens",
+           .rate = loss,
+           .unit = "nats"});
     }
   }
 }

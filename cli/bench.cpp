@@ -22,9 +22,10 @@ void print_row(const plumb::BenchRow& r) {
 }
 
 void print_json(const plumb::BenchRow& r) {
-  fmt::print("{{\"name\":\"{}\",\"shape\":\"{}\",\"rate\":{},\"unit\":\"{}\",\"peak\":{},\"share\":{},"
-             "\"resident_gb\":{}}}\n",
-             r.name, r.shape, r.rate, r.unit, r.peak, r.share, r.resident_gb);
+  fmt::print(
+      "{{\"name\":\"{}\",\"shape\":\"{}\",\"rate\":{},\"unit\":\"{}\",\"peak\":{},\"share\":{},"
+      "\"resident_gb\":{}}}\n",
+      r.name, r.shape, r.rate, r.unit, r.peak, r.share, r.resident_gb);
   std::fflush(stdout);
 }
 

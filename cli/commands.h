@@ -8,3 +8,5 @@
 
 void add_info(CLI::App& app);
 void add_report(CLI::App& app);
+void add_tokenizer(CLI::App& app);
+void add_bench(CLI::App& app);

@@ -19,6 +19,8 @@ constexpr int kInterrupted = 130;  // as a shell reports a command that SIGINT e
 void add_commands(CLI::App& app) {
   add_info(app);
   add_report(app);
+  add_tokenizer(app);
+  add_bench(app);
 }
 
 int fail(int code, std::string message) {

@@ -104,7 +104,8 @@ void show(const Flags& f) {
 CLI::App* add_user(CLI::App& parent, const char* name, const char* what, const char* input,
                    const std::shared_ptr<Flags>& flags) {
   CLI::App* command = parent.add_subcommand(name, what);
-  command->add_option("tokenizer", flags->tokenizer, "tokenizer.json, or a folder that holds one")->required();
+  command->add_option("tokenizer", flags->tokenizer, "tokenizer.json, or a folder that holds one")
+      ->required();
   if (input) {
     command->add_option("input", flags->input, input);
     command->add_flag("--json", flags->json, "One JSON value a line");
@@ -113,13 +114,16 @@ CLI::App* add_user(CLI::App& parent, const char* name, const char* what, const c
 }
 
 }  // namespace
+}  // namespace plumb::cli
 
 void add_tokenizer(CLI::App& app) {
+  using namespace plumb::cli;
   auto flags = std::make_shared<Flags>();
   CLI::App* tokenizer = app.add_subcommand("tokenizer", "Train a tokenizer, and encode and decode with one");
   tokenizer->require_subcommand(1);
 
-  CLI::App* command = tokenizer->add_subcommand("train", "Train byte-level BPE on text, and save tokenizer.json");
+  CLI::App* command =
+      tokenizer->add_subcommand("train", "Train byte-level BPE on text, and save tokenizer.json");
   command->add_option("text", flags->texts, "UTF-8 files, or folders of them");
   command->add_option("--out", flags->out, "A .json file, or a folder for tokenizer.json")->required();
   command->add_option("--kind", flags->kind, "bpe, or bytes (one token a byte; needs no text)")
@@ -132,8 +136,8 @@ void add_tokenizer(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 30));
   command->callback([flags] { train(*flags); });
 
-  command = add_user(*tokenizer, "encode", "Texts to ids, one line each", "Texts (default: lines of the standard input)",
-                     flags);
+  command = add_user(*tokenizer, "encode", "Texts to ids, one line each",
+                     "Texts (default: lines of the standard input)", flags);
   command->add_flag("--special", flags->special, "Special tokens written in the text count as such");
   command->callback([flags] { encode(*flags); });
 
@@ -142,9 +146,6 @@ void add_tokenizer(CLI::App& app) {
   command->add_flag("--special", flags->special, "Show special tokens too");
   command->callback([flags] { decode(*flags); });
 
-  add_user(*tokenizer, "show", "What a tokenizer is, and its special tokens", nullptr, flags)->callback([flags] {
-    show(*flags);
-  });
+  add_user(*tokenizer, "show", "What a tokenizer is, and its special tokens", nullptr, flags)
+      ->callback([flags] { show(*flags); });
 }
-
-}  // namespace plumb::cli

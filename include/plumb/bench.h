@@ -1,5 +1,5 @@
-// Rates of the engine on this machine, each beside the roof measured in the same run: oneDNN's best product, or the
-// memory's bandwidth. Never absolute times: what counts is the share of the roof.
+// Rates of the engine on this machine, each beside the roof measured in the same run: oneDNN's best product,
+// or the memory's bandwidth. Never absolute times: what counts is the share of the roof.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ struct BenchRow {
   std::string name;   // train step f32
   std::string shape;  // 12 layers, 768 wide, 124 M parameters, 4 x 512 tokens
   double rate = 0;
-  std::string unit;          // GF/s, GB/s, tokens/s, us/token, MB
-  double peak = 0;           // the roof, in the same unit; 0: there is none
-  double share = 0;          // rate / peak
-  double resident_gb = 0;    // most memory the process held by then; 0: not asked
+  std::string unit;        // GF/s, GB/s, tokens/s, us/token, MB
+  double peak = 0;         // the roof, in the same unit; 0: there is none
+  double share = 0;        // rate / peak
+  double resident_gb = 0;  // most memory the process held by then; 0: not asked
 };
 
 struct BenchCase {

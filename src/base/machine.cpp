@@ -4,6 +4,8 @@
 #include <omp.h>
 #include <unistd.h>
 
+#include <sys/resource.h>
+
 #include <fstream>
 
 #include "base/progress.h"
@@ -30,6 +32,12 @@ Machine machine() {
 std::string describe(const Machine& machine) {
   return fmt::format("{}, {} of {} threads, {}", machine.processor, threads(), machine.cores,
                      format_bytes(static_cast<double>(machine.memory)));
+}
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
 }
 
 }  // namespace plumb

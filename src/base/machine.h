@@ -14,4 +14,6 @@ struct Machine {
 Machine machine();
 std::string describe(const Machine& machine);  // "AMD EPYC 9B14, 2 of 2 threads, 24.9 GB"
 
+int64_t peak_resident_bytes();  // most memory that this process held so far
+
 }  // namespace plumb
