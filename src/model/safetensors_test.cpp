@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <limits>
+#include <random>
 
 #include "plumb/error.h"
 
@@ -142,6 +142,29 @@ TEST_F(Safetensors, B60_HeaderBeyondTheCap) {
   write(with_length(kMaxSafetensorsHeader + 1));
   std::filesystem::resize_file(path(), 8 + kMaxSafetensorsHeader + 1);  // sparse
   EXPECT_NE(refusal().find("more than the 100000000"), std::string::npos) << refusal();
+}
+
+// Any damage to the header is an error or another valid file, never more.
+TEST_F(Safetensors, RandomDamage) {
+  write_safetensors(path(), {{"a", Tensor::of<float>({2, 2}, {1, 2, 3, 4}), DType::f32},
+                             {"b", Tensor::of<int64_t>({1}, {7}), DType::i64}});
+  std::ifstream in(path(), std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), {});
+  std::mt19937 random(5);
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string damaged = whole;
+    for (int n = 0; n < 1 + i % 3; ++n)
+      damaged[random() % (whole.size() - 24)] = "0123456789[]{},:\"-.eF\xff"[random() % 23];
+    write(damaged);
+    try {
+      const SafetensorsFile file(path());
+      for (const auto& entry : file.entries()) file.tensor(entry).clone();
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
 }
 
 TEST_F(Safetensors, WrittenAndReadIsTheSame) {
