@@ -127,20 +127,27 @@ function trainingTables() {
   addTable(document.getElementById("speed"), "Tokens per second by step", ["step", "tokens/s"], rows(["tokens_per_second"]));
 }
 
-// Sites that have a measure in some record, with its values by record.
+// Sites that have a measure in some record, with its values by record. Between stacks stands a gap: a site that is null.
 function bySite(key) {
-  const table = run.measures[key] ?? [];
-  const sites = [...run.sites.keys()].filter((i) => table.some((record) => record[i] !== null));
-  return {sites, names: sites.map((i) => shortPlace(run.sites[i])), values: table.map((record) => sites.map((i) => record[i]))};
+  const table = run.measures[key] ?? [], sites = [];
+  for (const i of run.sites.keys()) {
+    if (!table.some((record) => record[i] !== null)) continue;
+    const last = sites[sites.length - 1];
+    if (last !== undefined && place(run.sites[last]).stack !== place(run.sites[i]).stack) sites.push(null);
+    sites.push(i);
+  }
+  return {sites, names: sites.map((i) => i === null ? "" : shortPlace(run.sites[i])),
+          values: table.map((record) => sites.map((i) => i === null ? null : record[i]))};
 }
 
 // Along the depth, the first sub-layer of a layer bears the layer's number: of every layer, or of every k-th.
 function depthAxis(sites) {
-  const places = sites.map((i) => place(run.sites[i]));
-  const starts = (i) => places[i].layer !== null && (i === 0 || places[i].layer !== places[i - 1].layer || places[i].stack !== places[i - 1].stack);
+  const places = sites.map((i) => i === null ? null : place(run.sites[i]));
+  const starts = (i) => places[i] && places[i].layer !== null && places[i].layer !== places[i - 1]?.layer;
   const each = Math.ceil(places.filter((_, i) => starts(i)).length / 12);
   const word = (i) => {
-    const p = places[i], stack = bothStacks ? p.stack.slice(0, 3) + " " : "";
+    const p = places[i], stack = bothStacks && p ? p.stack.slice(0, 3) + " " : "";
+    if (!p) return "";
     if (p.layer === null) return shortPlace(run.sites[sites[i]]);
     return starts(i) && p.layer % each === 0 ? `${stack}${p.layer}` : "";
   };
@@ -160,6 +167,7 @@ function drawDepth() {
   for (const {id, name, key} of depthCharts) {
     const by = bySite(key);
     document.getElementById(id).hidden = by.sites.length === 0;
+    if (id === "added") document.getElementById("branch").classList.toggle("wide", by.sites.length === 0);
     if (!by.sites.length) continue;
     const lines = records.map((r, i) => line(`step ${run.probe.step[r]}`, by.values[r], {
       colour: mix(colour("ramp-from"), colour("ramp-to"), records.length > 1 ? i / (records.length - 1) : 1),
@@ -169,7 +177,7 @@ function drawDepth() {
     }));
     const last = by.values[by.values.length - 1];
     const label = `${name} by depth, at steps ${records.map((r) => run.probe.step[r]).join(", ")}. At the last: ` +
-        by.names.map((n, i) => `${n} ${short(last[i])}`).join(", ");
+        by.names.map((n, i) => n && `${n} ${short(last[i])}`).filter(Boolean).join(", ");
     drawChart(id, label, {
       type: "line",
       data: {labels: by.names, datasets: lines},
@@ -183,6 +191,6 @@ function depthTables() {
   for (const {id, name, key} of depthCharts) {
     const by = bySite(key);
     addTable(document.getElementById(id), `${name}, by place and step`, ["place", ...records.map((r) => `step ${run.probe.step[r]}`)],
-             () => by.sites.map((site, i) => [run.sites[site], ...records.map((r) => by.values[r][i])]));
+             () => by.sites.map((site, i) => [run.sites[site], ...records.map((r) => by.values[r][i])]).filter(([name]) => name));
   }
 }

@@ -40,6 +40,7 @@ function branchBoxes(f, part) {
   const title = f.parallel ? "Attention + feed-forward" : partTitles[part] ?? part;
   boxes.push({words: f.norm_inner ? `${title}, norm inside` : title, kind: "f"});
   if (f.norm_branch) boxes.push({words: f.norm, kind: "norm"});
+  boxes[boxes.length - 1].measured = true;  // the branch is measured before its factor
   if (f.gate !== "constant") boxes.push({words: f.gate === "scalar" ? "× g (learned)" : "× g (learned, by channel)"});
   else if (f.gate_value !== 1) boxes.push({words: `× ${short(f.gate_value)}`});
   return boxes;
@@ -63,8 +64,11 @@ function sublayerDrawing(at, value, after) {
 
   d.path(`M${railX} ${fork} H${branchX} V${sum} H${railX + 13}`, "branch");
   d.head(railX + 13, sum, "branch", 90);
-  boxes.forEach((b, i) => d.box(branchX, fork + 34 + i * 46, b.words, b.kind));
-  d.text(branchX + 8, sum - 30, `RMS ${short(branch)}`);
+  boxes.forEach((b, i) => {
+    const y = fork + 34 + i * 46;
+    d.box(branchX, y, b.words, b.kind);
+    if (b.measured) d.text(branchX + 8, y + (i === boxes.length - 1 ? 36 : 27.5), `RMS ${short(branch)}`);
+  });
   d.text(branchX - 4, sum + 17, `added / kept: ${short(value(at, "step.added"))}`, "quiet", "end");
   d.add(svg("circle", {cx: railX, cy: sum, r: 12, class: "box"}));
   d.add(svg("path", {d: `M${railX - 6} ${sum} h12 M${railX} ${sum - 6} v12`, stroke: "currentColor", "stroke-width": 1.5}));
