@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+void add_generate(CLI::App& app);
 void add_info(CLI::App& app);
 void add_report(CLI::App& app);
 void add_tokenizer(CLI::App& app);

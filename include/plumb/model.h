@@ -56,6 +56,10 @@ struct ModelCost {
 ModelCost model_cost(const ModelConfig& config, int64_t length);
 
 enum class StoredType { f32, bf16, f16 };
+template <>
+struct EnumNames<StoredType> {
+  static constexpr std::array names{"f32", "bf16", "f16"};
+};
 
 class Model {
  public:
@@ -83,6 +87,10 @@ class Model {
   // gives each f32 memory of its own, and those that train a gradient. Whoever trains calls it first; it does
   // nothing the second time, nor to a created model.
   void make_trainable();
+  // Holds matrices and embeddings in this type from now on, rounded: half the memory and half the time of a
+  // token in 16 bits. For running; make_trainable() widens what is left. Throws Error(numeric) naming a
+  // parameter that f16 can't hold.
+  void hold_as(StoredType type);
   // Parameters that the predicate names stay as they are while training.
   void freeze(const std::function<bool(const std::string& name)>& frozen);
 

@@ -135,6 +135,37 @@ TEST_F(Generators, B47DecoderStartToken) {
   }
 }
 
+// Rounding weights to bf16 (8 bits) or f16 (11 bits) moves logits of order 10 by hundredths, and is done
+// once.
+TEST_F(Generators, WeightsHeldInSixteenBits) {
+  const auto logits = [](const Model& model) {
+    Context context;
+    const Transformer& t = model.transformer();
+    const Tensor l = t.logits(context, t.decode(context, {Tensor::of<int32_t>({1, 3}, {65, 66, 67})}));
+    return std::vector<float>(l.f32(), l.f32() + l.numel());
+  };
+  const auto exact = logits(model_);
+  for (const auto& [type, tolerance] : {std::pair{StoredType::bf16, 0.4f}, {StoredType::f16, 0.05f}}) {
+    Model model = filled(byte_decoder());
+    model.hold_as(type);
+    const auto rounded = logits(model);
+    float worst = 0;
+    for (size_t i = 0; i < exact.size(); ++i) worst = std::max(worst, std::abs(exact[i] - rounded[i]));
+    EXPECT_GT(worst, 0);
+    EXPECT_LT(worst, tolerance);
+    EXPECT_NO_THROW(Generator(model, tokenizer_).generate("x", options_));
+    model.hold_as(StoredType::f32);
+    model.make_trainable();
+    for (const auto& p : model.transformer().parameters().all()) {
+      EXPECT_EQ(p->value.dtype(), DType::f32);
+      EXPECT_EQ(p->value.requires_grad(), p->trainable) << p->name;
+    }
+  }
+  Model large = filled(byte_decoder());
+  large.transformer().parameters().all()[0]->value.f32()[0] = 1e5f;
+  EXPECT_THROW(large.hold_as(StoredType::f16), Error);
+}
+
 TEST_F(Generators, MasksAreFilledByProbability) {
   ModelConfig c = byte_decoder();
   c.decoder_layers = 0;

@@ -113,6 +113,11 @@ void Model::make_trainable() {
   impl_->trainable = true;
 }
 
+void Model::hold_as(StoredType type) {
+  transformer().parameters().hold_as(dtype_of(type));
+  impl_->trainable = false;
+}
+
 void Model::freeze(const std::function<bool(const std::string& name)>& frozen) {
   ParameterTable& table = impl_->transformer.parameters();
   for (const auto& p : table.all()) p->trainable = p->role != Role::statistic && !frozen(p->name);

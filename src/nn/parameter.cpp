@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "kernels/convert.h"
+#include "plumb/error.h"
 
 namespace plumb {
 namespace {
@@ -58,6 +59,11 @@ Tensor converted(const Tensor& t, DType dtype) {
     narrow<Float16>(wide, narrowed, to_f16);
   }
   return narrowed;
+}
+
+bool overflows(const Tensor& f16) {
+  const Float16* v = f16.data<Float16>();
+  return std::any_of(v, v + f16.numel(), [](Float16 x) { return (x.bits & 0x7fffu) == 0x7c00u; });
 }
 
 }  // namespace
@@ -120,7 +126,12 @@ void ParameterTable::initialize(uint64_t seed) {
 void ParameterTable::hold_as(DType dtype) {
   for (const auto& p : parameters_) {
     if ((p->role != Role::matrix && p->role != Role::embedding) || p->value.dtype() == dtype) continue;
-    p->value = converted(p->value, dtype);
+    const Tensor held = converted(p->value, dtype);
+    if (dtype == DType::f16 && overflows(held)) {
+      throw Error(ErrorKind::numeric,
+                  fmt::format("{} has values beyond 65504, the largest that f16 holds: use bf16", p->name));
+    }
+    p->value = held;
   }
 }
 

@@ -58,7 +58,8 @@ class ParameterTable {
   // Draws every value from (seed, the parameter's name): adding a parameter does not change the others.
   void initialize(uint64_t seed);
   // Holds matrices and embeddings, which products and look-ups read as they are stored, in f32, bf16 or f16
-  // from now on, rounded: for running only. They lose their gradient slots.
+  // from now on, rounded: for running only. Throws Error(numeric) naming a parameter whose values f16 can't
+  // hold.
   void hold_as(DType dtype);
   void set_gradients();   // gives the trainable ones a gradient slot, and takes it from the others
   int64_t count() const;  // numbers that train
