@@ -57,6 +57,7 @@ constexpr Entry kEntries[] = {
     {{"prefill", "a prompt of 512 tokens through that model"}, prefill},
     {{"length", "training cost per token from 128 to 8192 tokens"}, bench_length},
     {{"depth", "training cost per token from 2 to 96 layers"}, bench_depth},
+    {{"probe", "what watching a run costs"}, bench_probe},
     {{"deep", "50 steps of a 1,000-layer DeepNorm decoder"}, bench_deep},
 };
 

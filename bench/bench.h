@@ -52,6 +52,9 @@ BenchRow bench_train_step(const ModelConfig& config, Precision dtype, int64_t ba
 // Residual add and norm in one pass: {forward, backward} against `bandwidth` in bytes/s.
 std::vector<BenchRow> bench_residual_norm(RowNorm kind, double bandwidth);
 
+// Time that the probe adds to a step of a small decoder, beside the step's own.
+void bench_probe(const RowSink& row);
+
 void bench_length(const RowSink& row);
 void bench_depth(const RowSink& row);
 void bench_deep(const RowSink& row);
