@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+void add_train(CLI::App& app);
+void add_eval(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_info(CLI::App& app);
 void add_report(CLI::App& app);

@@ -17,6 +17,8 @@ constexpr int kUsage = 2;
 constexpr int kInterrupted = 130;  // as a shell reports a command that SIGINT ended
 
 void add_commands(CLI::App& app) {
+  add_train(app);
+  add_eval(app);
   add_generate(app);
   add_info(app);
   add_report(app);

@@ -120,9 +120,10 @@ void Settings::add_flags(CLI::App& app) {
       s.option = app.add_flag(fmt::format("--{0},!--no-{0}", s.name), s.switched, s.help);
     } else {
       s.option = app.add_option("--" + s.name, s.flag, s.help)->type_name(s.type)->expected(1);
-      s.option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      s.option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->allow_extra_args(false);
     }
     s.option->group(s.group);
+    if (const auto now = s.toml(); now && *now != "\"\"" && *now != "[]") s.option->default_str(*now);
   }
 }
 

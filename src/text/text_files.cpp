@@ -18,9 +18,10 @@ namespace {
 
 constexpr size_t kPiece = 1 << 20;
 
-[[noreturn]] void nothing_left(const TextFiles& files) {
+[[noreturn]] void nothing_left(const TextFiles& files, const std::string& where = "") {
   const std::string notice = skip_notice(files);
-  throw Error(ErrorKind::input, "no UTF-8 text file was found" + (notice.empty() ? "" : ": " + notice));
+  throw Error(ErrorKind::input,
+              "no UTF-8 text file was found" + where + (notice.empty() ? "" : ": " + notice));
 }
 
 std::string base_name(const std::string& path) {
@@ -63,7 +64,7 @@ TextFiles list_text_files(const std::vector<std::string>& names) {
       for (const std::string& path : list_files(name)) take(path, false);
     }
   }
-  if (result.files.empty()) nothing_left(result);
+  if (result.files.empty()) nothing_left(result, names.empty() ? "" : " in " + names.back());
   return result;
 }
 

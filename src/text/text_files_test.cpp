@@ -85,7 +85,7 @@ TEST_F(TextFilesTest, FoldersSkipWhatIsNoText) {
 }
 
 TEST_F(TextFilesTest, NothingLeftIsAnError) {
-  EXPECT_EQ(message_of([&] { list_text_files({folder_}); }), "no UTF-8 text file was found");
+  EXPECT_EQ(message_of([&] { list_text_files({folder_}); }), "no UTF-8 text file was found in " + folder_);
   write("x.dat", "\0"s);
   EXPECT_EQ(check(folder_), "no UTF-8 text file was found: skipped 1 of 1 files: 1 with NUL bytes (x.dat)");
 }

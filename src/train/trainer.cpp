@@ -91,6 +91,7 @@ void freeze(Model& model, const std::vector<std::string>& prefixes) {
 Model& prepared(Model& model, const Dataset& data, const TrainOptions& options) {
   validate(options);
   check_fit(model.config(), data, options);
+  data.batch(1, 0, 1, options.length);  // throws where the text is too short for one window
   model.make_trainable();
   freeze(model, options.freeze);
   return model;
@@ -114,7 +115,7 @@ struct Trainer::Impl {
   void save_model(int64_t step);
   void save_checkpoint();
   [[noreturn]] void give_up();
-  void report(bool whole_line);
+  void report(bool keep = false);  // the progress line; `keep`: it stays
   TrainResult result() const;
 
   ParameterTable& table() { return model.transformer().parameters(); }
@@ -309,8 +310,8 @@ void Trainer::Impl::save_checkpoint() {
   prune_checkpoints(checkpoints(), options.keep_checkpoints);
 }
 
-void Trainer::Impl::report(bool whole_line) {
-  if (!whole_line && !progress->due()) return;
+void Trainer::Impl::report(bool keep) {
+  if (!keep && !progress->due()) return;
   const TrainResult r = result();
   std::string line = fmt::format("step {}/{}, loss {:.4f}", state.step, options.steps, state.last_loss);
   if (last_evaluation) {
@@ -323,7 +324,7 @@ void Trainer::Impl::report(bool whole_line) {
     const double each = (now() - start) / static_cast<double>(state.step - first);
     line += fmt::format(", {} left", format_duration(each * static_cast<double>(options.steps - state.step)));
   }
-  whole_line ? progress->finish(line) : progress->show(line);
+  keep ? progress->finish(line) : progress->show(line);
 }
 
 TrainResult Trainer::Impl::result() const {
@@ -358,9 +359,12 @@ TrainResult Trainer::Impl::run(const TrainCallbacks& callbacks) {
     step_seconds += m.seconds;
     metrics.add(m);
     if (callbacks.step) callbacks.step(m);
-    report(false);
     if (guard.state().skips_in_row >= options.most_skips) give_up();
-    if (due(m.step, options.eval_every, options.steps)) evaluate_now(callbacks);
+    if (due(m.step, options.eval_every, options.steps)) {
+      evaluate_now(callbacks);
+    } else {
+      report();
+    }
     const bool stop = stop_requested() && m.step < options.steps;
     if (stop && state.best_step == 0) save_model(m.step);
     if (stop || due(m.step, options.checkpoint_every, options.steps)) save_checkpoint();

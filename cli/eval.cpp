@@ -1,0 +1,77 @@
+// plumb eval: how well a model predicts a text, and its logits for comparisons with other engines.
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "plumb/error.h"
+#include "plumb/trainer.h"
+#include "recipe.h"
+
+namespace plumb::cli {
+namespace {
+
+struct EvalSettings {
+  std::string model, text, logits;
+  std::vector<int64_t> ids, decoder_ids;
+  int64_t length = 0, batch = 8;
+  Precision dtype = Precision::f32;
+};
+
+std::vector<int32_t> token_ids(const std::vector<int64_t>& ids) {
+  for (const int64_t id : ids) {
+    if (id < 0 || id > INT32_MAX) throw Error(ErrorKind::usage, fmt::format("--ids: {} is no token id", id));
+  }
+  return {ids.begin(), ids.end()};
+}
+
+void evaluate_text(const EvalSettings& s, const Model& model) {
+  const bool masked = !model.config().has_decoder();
+  if (model.config().has_encoder() && !masked) {
+    throw Error(ErrorKind::unsupported,
+                "eval --text reads decoders and encoders; an encoder-decoder takes --ids");
+  }
+  const Tokenizer tokenizer = Tokenizer::load(s.model);
+  const TextOptions whole{.held_out = 0};  // then all of it is the training part, read in order
+  const Dataset data =
+      masked ? Dataset::masked_text(s.text, tokenizer, whole) : Dataset::text(s.text, tokenizer, whole);
+  const int64_t length = s.length > 0 ? s.length : std::min<int64_t>(model.config().max_length, 1024);
+  const Evaluation e =
+      evaluate(model, data, {.split = Split::train, .batch = s.batch, .length = length, .dtype = s.dtype});
+  fmt::print("{{\"loss\": {}, \"perplexity\": {}, ", e.loss, e.perplexity);
+  if (e.bits_per_byte) fmt::print("\"bits_per_byte\": {}, ", *e.bits_per_byte);
+  fmt::print("\"accuracy\": {}, \"targets\": {}, \"length\": {}, \"seconds\": {:.3f}}}\n", e.accuracy,
+             e.targets, length, e.seconds);
+}
+
+void evaluate(const EvalSettings& s) {
+  if (s.text.empty() == s.ids.empty()) throw Error(ErrorKind::usage, "eval takes either --text or --ids");
+  if (s.ids.empty() != s.logits.empty()) throw Error(ErrorKind::usage, "--ids and --logits go together");
+  if (s.batch < 1 || s.length < 0) throw Error(ErrorKind::usage, "--batch and --length have to be 1 or more");
+  const Model model = Model::load(s.model);
+  if (!s.ids.empty()) {
+    write_logits(model, token_ids(s.ids), token_ids(s.decoder_ids), s.logits);
+  } else {
+    evaluate_text(s, model);
+  }
+}
+
+}  // namespace
+}  // namespace plumb::cli
+
+void add_eval(CLI::App& app) {
+  auto s = std::make_shared<plumb::cli::EvalSettings>();
+  CLI::App* sub =
+      app.add_subcommand("eval", "Loss, perplexity and bits per byte of a text under a model, as JSON");
+  sub->add_option("model", s->model, "folder of the model")->required();
+  sub->add_option("--text", s->text, "UTF-8 file, or folder of them; all of it is read");
+  sub->add_option("--length", s->length, "tokens read at once (default: the model's longest, at most 1024)");
+  sub->add_option("--batch", s->batch, "sequences side by side");
+  sub->add_option("--ids", s->ids, "token ids, in place of a text")->delimiter(',');
+  sub->add_option("--decoder-ids", s->decoder_ids, "token ids of an encoder-decoder's decoder")
+      ->delimiter(',');
+  sub->add_option("--logits", s->logits, "safetensors file for the logits of --ids");
+  sub->add_option_function<std::string>(
+      "--dtype",
+      [s](const std::string& text) { s->dtype = plumb::cli::parse_value<plumb::Precision>(text, "--dtype"); },
+      "what products are computed in: f32 or bf16");
+  sub->callback([s] { plumb::cli::evaluate(*s); });
+}

@@ -1,0 +1,39 @@
+// `plumb eval` on a model that was just trained.
+#include <cmath>
+
+#include "model/safetensors.h"
+#include "train_run.h"
+
+namespace plumb::test {
+namespace {
+
+TEST_F(TrainCommand, EvalReadsAllOfATextAndDumpsLogits) {
+  ASSERT_EQ(train({"--steps", "20", "--out", "run", "--lr", "0.01"}).exit_code, 0);
+  const ProcessResult r = plumb({"eval", "run/model", "--text", "text.txt"});
+  ASSERT_EQ(r.exit_code, 0) << r.err;
+  const auto j = nlohmann::json::parse(r.out);
+  EXPECT_NEAR(std::exp(j.at("loss").get<double>()), j.at("perplexity").get<double>(), 1e-6);
+  EXPECT_NEAR(j.at("bits_per_byte").get<double>(), j.at("loss").get<double>() / std::log(2), 0.01);
+  EXPECT_GE(j.at("targets"), 12000) << "every byte but the first";
+  EXPECT_LT(j.at("loss"), 4.5);
+  // A batch of another size gives the same mean.
+  const auto other =
+      nlohmann::json::parse(plumb({"eval", "run/model", "--text", "text.txt", "--batch", "3"}).out);
+  EXPECT_NEAR(other.at("loss").get<double>(), j.at("loss").get<double>(), 1e-5);
+  EXPECT_EQ(other.at("targets"), j.at("targets"));
+
+  ASSERT_EQ(plumb({"eval", "run/model", "--ids", "84,104,101", "--logits", "out.safetensors"}).exit_code, 0);
+  const SafetensorsFile file(folder / "out.safetensors");
+  const Tensor logits = file.tensor("logits", DType::f32);
+  EXPECT_EQ(logits.shape(), Shape({1, 3, 259}));
+  for (int64_t i = 0; i < logits.numel(); ++i) ASSERT_TRUE(std::isfinite(logits.f32()[i]));
+
+  expect_error(plumb({"eval", "run/model"}), 2, {"--text or --ids"});
+  expect_error(plumb({"eval", "run/model", "--ids", "1"}), 2, {"--logits"});
+  expect_error(plumb({"eval", "run/model", "--ids", "259", "--logits", "x"}), 1, {"259"});
+  expect_error(plumb({"eval", "run/model", "--ids", "-1", "--logits", "x"}), 2, {"-1"});
+  expect_error(plumb({"eval", "nowhere", "--text", "text.txt"}), 1, {"nowhere"});
+}
+
+}  // namespace
+}  // namespace plumb::test
