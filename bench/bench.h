@@ -19,9 +19,8 @@ using RowSink = std::function<void(const BenchRow&)>;
 
 ModelConfig gpt2_124m();  // GPT-2's smallest shape, 50257 tokens, tied
 
-// A batch of one, `tokens` steps behind a prompt of 64. The rate is that of the weights' bytes, each
-// multiplied weight once a token, against `read_bandwidth` in bytes/s; tokens/s is in the name of the second
-// row.
+// A batch of one, `tokens` steps behind a prompt of 64. `bandwidth` is the rate of the weights' bytes, each
+// multiplied weight once a token, against `read_bandwidth` in bytes/s; `tokens` is tokens/s.
 struct DecodeRows {
   BenchRow bandwidth, tokens;
 };

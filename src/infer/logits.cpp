@@ -31,6 +31,14 @@ struct Likelier {
   }
 };
 
+// -inf where there is none.
+float highest_of(std::span<const float> logits) {
+  float highest = kOut;
+#pragma omp simd reduction(max : highest)
+  for (size_t i = 0; i < logits.size(); ++i) highest = logits[i] > highest ? logits[i] : highest;
+  return highest;
+}
+
 void rule_out(std::span<float> logits, std::span<const int32_t> ids) {
   for (const int32_t id : ids) logits[id] = kOut;
 }
@@ -44,9 +52,12 @@ double weight(float logit, float highest) {
 
 void check_finite(std::span<const float> logits) {
   constexpr uint32_t kExponent = 0x7f800000;
-  bool finite = true;
-  for (const float logit : logits) finite &= (std::bit_cast<uint32_t>(logit) & kExponent) != kExponent;
-  if (finite) return;
+  uint32_t faults = 0;
+#pragma omp simd reduction(| : faults)
+  for (size_t i = 0; i < logits.size(); ++i) {
+    faults |= (std::bit_cast<uint32_t>(logits[i]) & kExponent) == kExponent ? 1u : 0u;
+  }
+  if (faults == 0) return;
   throw Error(ErrorKind::numeric,
               "the model's logits are not finite: its weights are damaged, or its training diverged");
 }
@@ -82,7 +93,7 @@ void scale_temperature(std::span<float> logits, double temperature) {
   PLUMB_CHECK(temperature > 0, "temperature {}", temperature);
   if (temperature == 1 || logits.empty()) return;
   // Differences to the highest logit: however low the temperature, they stay in range.
-  const float highest = *std::max_element(logits.begin(), logits.end());
+  const float highest = highest_of(logits);
   if (!std::isfinite(highest)) return;
   for (float& logit : logits) {
     logit = static_cast<float>((static_cast<double>(logit) - highest) / temperature);
@@ -120,19 +131,19 @@ void keep_top_p(std::span<float> logits, double p) {
 
 void keep_min_p(std::span<float> logits, double p) {
   if (p <= 0 || logits.empty()) return;
-  const double least = *std::max_element(logits.begin(), logits.end()) + std::log(std::min(p, 1.0));
+  const double least = highest_of(logits) + std::log(std::min(p, 1.0));
   for (float& logit : logits) {
     if (logit < least) logit = kOut;
   }
 }
 
 int32_t greedy(std::span<const float> logits) {
-  const auto best = std::max_element(logits.begin(), logits.end());
-  if (best == logits.end() || *best == kOut) {
+  const float best = highest_of(logits);
+  if (best == kOut) {
     throw Error(ErrorKind::input,
                 "every token is ruled out as the next one, by bad_words_ids of the model's files");
   }
-  return static_cast<int32_t>(best - logits.begin());
+  return static_cast<int32_t>(std::find(logits.begin(), logits.end(), best) - logits.begin());
 }
 
 int32_t sample(std::span<const float> logits, double uniform) {

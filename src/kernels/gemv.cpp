@@ -1,5 +1,6 @@
 #include "kernels/gemv.h"
 
+#include <hwy/cache_control.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -84,6 +85,7 @@ void dot_block(const SmallProduct& p, const T* b, int64_t i, int64_t j) {
     for (int c = 0; c < count; ++c) x[c] = hn::LoadU(d, a + c * p.lda + l);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
+      hwy::Prefetch(b + (r + rows) * ldb + l);  // of the next rows: processors follow one row, not several
       const VecF32 w = load_weights<round>(b + r * ldb + l);
 #pragma GCC unroll 4
       for (int c = 0; c < count; ++c) sums[r][c] = hn::MulAdd(w, x[c], sums[r][c]);
@@ -133,6 +135,8 @@ void add_terms(const SmallProduct& p, const T* b, int64_t l, int64_t begin, int6
     VecF32 w[2][rows];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
+      hwy::Prefetch(b + (l + r + rows) * ldb + j);  // of the next terms
+      if constexpr (sizeof(T) == 4) hwy::Prefetch(b + (l + r + rows) * ldb + j + lanes);
       w[0][r] = load_weights<round>(b + (l + r) * ldb + j);
       w[1][r] = load_weights<round>(b + (l + r) * ldb + j + lanes);
     }
