@@ -2,12 +2,14 @@
 // parameters, and what it takes.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "commands.h"
 #include "model_folder.h"
 #include "plumb/error.h"
 #include "plumb/model.h"
+#include "run_settings.h"
 
 namespace plumb::cli {
 namespace {
@@ -220,8 +222,29 @@ void print_json(const Subject& s, const InfoSettings& settings) {
   fmt::print("\"config\": {}}}\n", to_json(s.config));
 }
 
+// The vocabulary that a run's tokenizer will have at most, where the recipe leaves it to that.
+int64_t vocabulary(const RunSettings& run) {
+  if (!run.task.empty()) return Dataset::synthetic(run.task, {}).tokenizer().vocab_size();
+  if (run.tokenizer == "bytes") return Tokenizer::bytes().vocab_size();
+  if (run.tokenizer != "bpe") return Tokenizer::load(run.tokenizer).vocab_size();
+  return TokenizerTraining{}.vocab_size;
+}
+
+Subject subject_of_recipe(const std::string& recipe) {
+  TrainCommand command{.recipe = recipe};
+  add_settings(command);
+  resolve_config(command);
+  ModelConfig config = command.config;
+  if (!command.run.from.empty()) config = Model::load(command.run.from).config();
+  if (config.vocab_size == 0) config.vocab_size = vocabulary(command.run);
+  validate(config);
+  return {config, model_parameters(config)};
+}
+
 Subject subject(const std::string& given) {
-  const Model model = Model::load(model_folder(given));
+  const std::string folder = model_folder(given);
+  if (!std::filesystem::is_directory(folder)) return subject_of_recipe(given);
+  const Model model = Model::load(folder);
   return {model.config(), model.parameters()};
 }
 
@@ -242,7 +265,9 @@ void add_info(CLI::App& app) {
   auto s = std::make_shared<plumb::cli::InfoSettings>();
   CLI::App* sub =
       app.add_subcommand("info", "What a model is: its layers as the formula, its parameters, what it takes");
-  sub->add_option("model", s->model, "folder of a model or of a run")->required();
+  sub->add_option("model", s->model,
+                  "folder of a model or of a run, a recipe file, or the name of a built-in one")
+      ->required();
   sub->add_option("--length", s->length,
                   "tokens of a sequence, for memory and FLOPs (default: the model's longest)");
   sub->add_flag("--parameters", s->parameters,

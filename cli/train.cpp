@@ -13,95 +13,12 @@
 #include "plumb/report.h"
 #include "plumb/signal.h"
 #include "plumb/trainer.h"
-#include "recipe.h"
-
-namespace plumb {
-
-enum class ModelKind { decoder, encoder, encoder_decoder };
-template <>
-struct EnumNames<ModelKind> {
-  static constexpr std::array names{"decoder", "encoder", "encoder-decoder"};
-};
-
-}  // namespace plumb
+#include "run_settings.h"
 
 namespace plumb::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kModelGroup = "Model";
-
-// What a run needs to know besides model and training.
-struct RunSettings {
-  std::string text, task, tokenizer = "bpe", from, out;
-  double held_out = 0.05;
-  std::optional<ModelKind> kind;
-  int64_t layers = 0, probe_every = 10, sample_tokens = 200;
-};
-
-struct Command {
-  std::string recipe, resume;
-  RunSettings run;
-  TrainOptions options;
-  ModelConfig config;
-  Settings settings;
-
-  std::string folder() const { return resume.empty() ? run.out : resume; }
-  std::string in_folder(const std::string& name) const { return folder() + "/" + name; }
-};
-
-void add_settings(Command& c) {
-  const auto into = [&](const char* group) {
-    return [&c, group](const char* name, auto& field, const char* help) {
-      c.settings.add(group, name, field, help);
-    };
-  };
-  RunSettings& r = c.run;
-  const auto data = into("Data");
-  data("text", r.text,
-       "UTF-8 file, or folder of them (default: fortunes or the common licences, as Debian has them)");
-  data("task", r.task, "a task with known answers in place of a text: copy, reverse or sort");
-  data("held_out", r.held_out, "share of the text that is kept for validation");
-  data("tokenizer", r.tokenizer, "bpe (trained on the text, of --vocab-size), bytes, or a tokenizer.json");
-  const auto run = into("Run");
-  run("out", r.out, "folder of the run (default: runs/ and the recipe's name)");
-  run("from", r.from, "a model folder whose weights and tokenizer the run starts from");
-  run("probe_every", r.probe_every, "steps between looks inside (0: none)");
-  run("sample_tokens", r.sample_tokens, "length of the text written at the end (0: none)");
-  visit_train(c.options, into("Training"));
-  const auto model = into(kModelGroup);
-  model("kind", r.kind, "what kind of model (default: encoder-decoder for a task, else what the layers say)");
-  model("layers", r.layers, "layers of the encoder, the decoder or both, by kind (0: as said one by one)");
-  visit(c.config, model);
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw Error(ErrorKind::file, "cannot read " + path);
-  return text.str();
-}
-
-void load_recipe(Command& c) {
-  if (!c.resume.empty()) {
-    if (!c.recipe.empty())
-      throw Error(ErrorKind::usage, "--resume goes on with the recipe of the run: name no other");
-    if (c.settings.has_flag("out"))
-      throw Error(ErrorKind::usage, "--resume goes on in the folder of the run: no --out");
-    const std::string path = c.in_folder("recipe.toml");
-    if (!fs::exists(path))
-      throw Error(ErrorKind::file, c.resume + " is not the folder of a run: it has no recipe.toml");
-    c.settings.load(read_text(path), path);
-  } else if (c.recipe.empty()) {
-    c.settings.load(recipe_text("default"), "the default recipe");
-  } else if (fs::exists(c.recipe)) {
-    c.settings.load(read_text(c.recipe), c.recipe);
-  } else {
-    c.settings.load(recipe_text(c.recipe), "the recipe " + c.recipe);
-  }
-}
 
 // runs/NAME, with a number behind it where there is such a run.
 std::string free_folder(const std::string& recipe) {
@@ -111,46 +28,8 @@ std::string free_folder(const std::string& recipe) {
   return folder;
 }
 
-void resolve_kind(Command& c) {
-  RunSettings& r = c.run;
-  ModelConfig& m = c.config;
-  if (!r.kind) {
-    r.kind = !r.task.empty()   ? ModelKind::encoder_decoder
-             : m.has_encoder() ? (m.has_decoder() ? ModelKind::encoder_decoder : ModelKind::encoder)
-                               : ModelKind::decoder;
-  }
-  const int64_t layers = r.layers > 0 ? r.layers : std::max(m.encoder_layers, m.decoder_layers);
-  const bool both = *r.kind == ModelKind::encoder_decoder;
-  const auto count = [&](ModelKind own, int64_t said) {
-    if (!both && *r.kind != own) return int64_t{0};
-    return r.layers == 0 && said > 0 ? said : layers;
-  };
-  m.encoder_layers = count(ModelKind::encoder, m.encoder_layers);
-  m.decoder_layers = count(ModelKind::decoder, m.decoder_layers);
-  if (both && r.task.empty()) {
-    throw Error(ErrorKind::usage, "an encoder-decoder learns a task: --task copy, reverse or sort");
-  }
-  if (!both && !r.task.empty()) {
-    throw Error(ErrorKind::usage, "--task needs --kind encoder-decoder, and it is " + enum_name(*r.kind));
-  }
-}
-
-// Recipe and flags into the structs. A family's defaults come first, since everything else says how to
-// differ.
-void resolve(Command& c) {
-  load_recipe(c);
-  c.run.from = c.settings.value("from");
-  if (c.run.from.empty()) {
-    const std::string type = c.settings.value("model-type");
-    if (!type.empty()) c.config = family_default(type);
-    c.settings.apply();
-    resolve_kind(c);
-  } else {
-    const std::string flag = c.settings.flag_of_group(kModelGroup);
-    if (!flag.empty())
-      throw Error(ErrorKind::usage, flag + " and --from: a model that exists has its own config");
-    c.settings.apply([](const std::string& group) { return group != kModelGroup; });
-  }
+void resolve(TrainCommand& c) {
+  resolve_config(c);
   validate(c.options);
   if (c.run.probe_every < 0)
     throw Error(ErrorKind::usage, "--probe-every is negative: expected 0 or more steps");
@@ -171,7 +50,7 @@ void say(const std::string& line) {
   fmt::print(stderr, "{}\n", line);
 }
 
-Tokenizer make_tokenizer(const Command& c) {
+Tokenizer make_tokenizer(const TrainCommand& c) {
   const std::string saved = c.in_folder("tokenizer.json");
   if (!c.resume.empty() && fs::exists(saved)) return Tokenizer::load(saved);
   if (!c.run.from.empty()) return Tokenizer::load(c.run.from);
@@ -183,7 +62,7 @@ Tokenizer make_tokenizer(const Command& c) {
   return Tokenizer::train_bpe({c.run.text}, training);
 }
 
-Dataset make_dataset(Command& c, bool masked) {
+Dataset make_dataset(TrainCommand& c, bool masked) {
   RunSettings& r = c.run;
   if (!r.task.empty()) return Dataset::synthetic(r.task, {.seed = c.options.seed});
   if (r.text.empty()) r.text = default_corpus();
@@ -214,7 +93,7 @@ void write_text(const std::string& path, const std::string& text) {
   if (!out || error) throw Error(ErrorKind::file, "cannot write " + path);
 }
 
-void describe(const Command& c, const Model& model, const Dataset& data) {
+void describe(const TrainCommand& c, const Model& model, const Dataset& data) {
   const ModelConfig& m = model.config();
   const int64_t layers = m.encoder_layers + m.decoder_layers;
   say(data.describe());
@@ -226,7 +105,7 @@ void describe(const Command& c, const Model& model, const Dataset& data) {
 }
 
 // Some text by the best model, or answers to unseen inputs of a task; "" for an encoder.
-std::string sample(const Command& c, const Dataset& data) {
+std::string sample(const TrainCommand& c, const Dataset& data) {
   if (c.run.sample_tokens == 0 || data.kind() == DatasetKind::masked) return "";
   const Model model = Model::load(c.in_folder("model"));
   const Generator generator(model, data.tokenizer());
@@ -249,7 +128,7 @@ std::string sample(const Command& c, const Dataset& data) {
   return text;
 }
 
-void conclude(const Command& c, const Dataset& data, const TrainResult& result) {
+void conclude(const TrainCommand& c, const Dataset& data, const TrainResult& result) {
   const std::string text = sample(c, data);
   if (!text.empty()) {
     write_text(c.in_folder("sample.txt"), text);
@@ -275,7 +154,7 @@ void conclude(const Command& c, const Dataset& data, const TrainResult& result) 
       c.folder(), 2 * c.options.steps);
 }
 
-void train(Command& c) {
+void train(TrainCommand& c) {
   resolve(c);
   std::optional<Model> model;
   if (!c.run.from.empty()) {
@@ -309,7 +188,7 @@ void train(Command& c) {
 }  // namespace plumb::cli
 
 void add_train(CLI::App& app) {
-  auto command = std::make_shared<plumb::cli::Command>();
+  auto command = std::make_shared<plumb::cli::TrainCommand>();
   CLI::App* sub =
       app.add_subcommand("train", "Trains a model on a text or a task, and leaves a folder with all of it");
   sub->footer(

@@ -53,16 +53,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--plumb", default=os.path.join(ROOT, "build/cli/plumb"))
     parser.add_argument("--text", default=os.path.join(ROOT, "docs"))
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--keep", help="folder that the runs stay in (default: a temporary one)")
     options = parser.parse_args()
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     failed = False
     with tempfile.TemporaryDirectory() as temporary:
         for name, (flags, loader) in MODELS.items():
             out = os.path.join(options.keep or temporary, name)
             run(options.plumb, "train", "--text", options.text, "--tokenizer", "bytes", "--out", out, "--steps",
-                options.steps, "--length", 64, "--batch", 8, "--sample-tokens", 0, *SIZES, *flags)
+                options.steps, "--length", 64, "--batch", 8, "--lr", 0.01, "--sample-tokens", 0, *SIZES, *flags)
             worst, scale = difference(options.plumb, os.path.join(out, "model"), loader, list(b"The residual stream"))
             ok = worst <= TOLERANCE
             failed |= not ok

@@ -70,6 +70,22 @@ TEST(Info, Json) {
   EXPECT_EQ(j.at("config").at("width"), 16);
 }
 
+TEST(Info, RecipesNeedNoModel) {
+  const auto gpt2 = run_plumb({"info", "gpt2-124m", "--parameters"});
+  EXPECT_EQ(gpt2.exit_code, 0) << gpt2.err;
+  EXPECT_TRUE(says(gpt2.out, "decoder of model_type gpt2: width 768")) << gpt2.out;
+  EXPECT_TRUE(says(gpt2.out, "transformer.h.11.mlp.c_proj.weight")) << gpt2.out;
+  const auto deep = run_plumb({"info", "deep-1000"});
+  EXPECT_TRUE(says(deep.out, "decoder layers 0 to 999: y = N(6.687 x + F(x))")) << deep.out << deep.err;
+  const TempFolder folder;
+  write_file(folder / "r.toml", "kind = \"decoder\"\nlayers = 2\nplacement = \"sandwich\"\n");
+  const auto own = run_plumb({"info", folder / "r.toml"});
+  EXPECT_TRUE(says(own.out, "decoder layers 0 to 1: y = x + N(F(N(x)))")) << own.out << own.err;
+  const auto unknown = run_plumb({"info", "gpt2-124"});
+  EXPECT_TRUE(is_one_line_error(unknown, 2)) << unknown.err;
+  EXPECT_TRUE(says(unknown.err, "did you mean \"gpt2-124m\"")) << unknown.err;
+}
+
 TEST(Info, BadInputIsOneLine) {
   const TempFolder folder;
   Model::create(small(), 1).save(folder / "m");

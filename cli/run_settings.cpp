@@ -1,0 +1,110 @@
+#include "run_settings.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "plumb/error.h"
+
+namespace plumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModelGroup = "Model";
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw Error(ErrorKind::file, "cannot read " + path);
+  return text.str();
+}
+
+void load_recipe(TrainCommand& c) {
+  if (!c.resume.empty()) {
+    if (!c.recipe.empty())
+      throw Error(ErrorKind::usage, "--resume goes on with the recipe of the run: name no other");
+    if (c.settings.has_flag("out"))
+      throw Error(ErrorKind::usage, "--resume goes on in the folder of the run: no --out");
+    const std::string path = c.in_folder("recipe.toml");
+    if (!fs::exists(path))
+      throw Error(ErrorKind::file, c.resume + " is not the folder of a run: it has no recipe.toml");
+    c.settings.load(read_text(path), path);
+  } else if (c.recipe.empty()) {
+    c.settings.load(recipe_text("default"), "the default recipe");
+  } else if (fs::exists(c.recipe)) {
+    c.settings.load(read_text(c.recipe), c.recipe);
+  } else {
+    c.settings.load(recipe_text(c.recipe), "the recipe " + c.recipe);
+  }
+}
+
+}  // namespace
+
+void add_settings(TrainCommand& c) {
+  const auto into = [&](const char* group) {
+    return [&c, group](const char* name, auto& field, const char* help) {
+      c.settings.add(group, name, field, help);
+    };
+  };
+  RunSettings& r = c.run;
+  const auto data = into("Data");
+  data("text", r.text,
+       "UTF-8 file, or folder of them (default: fortunes or the common licences, as Debian has them)");
+  data("task", r.task, "a task with known answers in place of a text: copy, reverse or sort");
+  data("held_out", r.held_out, "share of the text that is kept for validation");
+  data("tokenizer", r.tokenizer, "bpe (trained on the text, of --vocab-size), bytes, or a tokenizer.json");
+  const auto run = into("Run");
+  run("out", r.out, "folder of the run (default: runs/ and the recipe's name)");
+  run("from", r.from, "a model folder whose weights and tokenizer the run starts from");
+  run("probe_every", r.probe_every, "steps between looks inside (0: none)");
+  run("sample_tokens", r.sample_tokens, "length of the text written at the end (0: none)");
+  visit_train(c.options, into("Training"));
+  const auto model = into(kModelGroup);
+  model("kind", r.kind, "what kind of model (default: encoder-decoder for a task, else what the layers say)");
+  model("layers", r.layers, "layers of the encoder, the decoder or both, by kind (0: as said one by one)");
+  visit(c.config, model);
+}
+
+void resolve_kind(TrainCommand& c) {
+  RunSettings& r = c.run;
+  ModelConfig& m = c.config;
+  if (!r.kind) {
+    r.kind = !r.task.empty()   ? ModelKind::encoder_decoder
+             : m.has_encoder() ? (m.has_decoder() ? ModelKind::encoder_decoder : ModelKind::encoder)
+                               : ModelKind::decoder;
+  }
+  const int64_t layers = r.layers > 0 ? r.layers : std::max(m.encoder_layers, m.decoder_layers);
+  const bool both = *r.kind == ModelKind::encoder_decoder;
+  const auto count = [&](ModelKind own, int64_t said) {
+    if (!both && *r.kind != own) return int64_t{0};
+    return r.layers == 0 && said > 0 ? said : layers;
+  };
+  m.encoder_layers = count(ModelKind::encoder, m.encoder_layers);
+  m.decoder_layers = count(ModelKind::decoder, m.decoder_layers);
+  if (both && r.task.empty()) {
+    throw Error(ErrorKind::usage, "an encoder-decoder learns a task: --task copy, reverse or sort");
+  }
+  if (!both && !r.task.empty()) {
+    throw Error(ErrorKind::usage, "--task needs --kind encoder-decoder, and it is " + enum_name(*r.kind));
+  }
+}
+
+void resolve_config(TrainCommand& c) {
+  load_recipe(c);
+  c.run.from = c.settings.value("from");
+  if (c.run.from.empty()) {
+    const std::string type = c.settings.value("model-type");
+    if (!type.empty()) c.config = family_default(type);
+    c.settings.apply();
+    resolve_kind(c);
+  } else {
+    const std::string flag = c.settings.flag_of_group(kModelGroup);
+    if (!flag.empty())
+      throw Error(ErrorKind::usage, flag + " and --from: a model that exists has its own config");
+    c.settings.apply([](const std::string& group) { return group != kModelGroup; });
+  }
+}
+
+}  // namespace plumb::cli
