@@ -99,6 +99,23 @@ std::string best_validation(const RunRecords& run) {
   return fact("Best validation loss", fmt::format("{:.3f}", least), more);
 }
 
+// The text of a key in the resolved recipe, which has one `key = "text"` a line; "" where it is not set.
+std::string recipe_text_of(const RunRecords& run, const std::string& key) {
+  const std::string begin = "\n" + key + " = \"", text = "\n" + run.recipe;
+  const size_t at = text.find(begin);
+  if (at == std::string::npos) return "";
+  const size_t first = at + begin.size();
+  return text.substr(first, text.find_first_of("\"\n", first) - first);
+}
+
+std::string trained_on(const RunRecords& run) {
+  if (const std::string task = recipe_text_of(run, "task"); !task.empty()) {
+    return fmt::format("<p>Trained on the task <code>{}</code>.</p>\n", escaped(task));
+  }
+  const std::string text = recipe_text_of(run, "text");
+  return text.empty() ? "" : fmt::format("<p>Trained on <code>{}</code>.</p>\n", escaped(text));
+}
+
 std::string summary(const RunRecords& run) {
   std::string html;
   if (run.config) {
@@ -108,7 +125,7 @@ std::string summary(const RunRecords& run) {
                           escaped(f.layers));
     }
   }
-  html += "<dl class=\"facts\">\n";
+  html += trained_on(run) + "<dl class=\"facts\">\n";
   if (run.config) {
     html += fact("Parameters", counted(static_cast<double>(Transformer(*run.config).parameters().count())),
                  "that train");

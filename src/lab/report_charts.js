@@ -23,7 +23,8 @@ function valueAxis(values) {
   if (!wide) return linearAxis();
   const shown = extent[1] / extent[0] > 1000 ? ["1"] : ["1", "2", "5"];
   const word = (v) => shown.includes(v.toExponential(3)[0]) && Number(v.toPrecision(1)) === Number(v.toPrecision(6)) ? short(v) : "";
-  return axis("", {type: "logarithmic", ticks: {callback: word, autoSkip: false}});
+  const lines = {color: (c) => c.tick?.label ? colour("grid") : "transparent"};
+  return axis("", {type: "logarithmic", ticks: {callback: word, autoSkip: false}, grid: lines});
 }
 
 function canvasOf(figure, label) {

@@ -48,9 +48,9 @@ function branchBoxes(f, part) {
 
 function sublayerDrawing(at, value, after) {
   const f = run.formulas[at], part = place(at).part;
-  const stream = value(at, "stream.rms"), branch = value(at, "branch.rms"), largest = Math.max(stream ?? 1, branch ?? 1);
+  const stream = value(at, "stream.rms"), branch = value(at, "branch.rms"), largest = Math.max(stream ?? 0, branch ?? 0, after ?? 0) || 1;
   const width = (x) => x === null ? 2 : 1.25 + 4.75 * Math.min(1, x / largest);
-  const d = new Drawing({stream: width(stream), branch: width(branch)});
+  const d = new Drawing({stream: width(stream), branch: width(branch), after: width(after)});
   const boxes = branchBoxes(f, part), fork = 54, sum = fork + 30 + boxes.length * 46 + 34;
 
   d.text(railX - 34, 20, "x");
@@ -75,13 +75,13 @@ function sublayerDrawing(at, value, after) {
 
   let end = sum + 12;
   if (f.norm_out) {
-    d.path(`M${railX} ${end} V${end + 26}`, "stream");
+    d.path(`M${railX} ${end} V${end + 26}`, "after");
     d.add(svg("rect", {x: railX - 44, y: end + 26, width: 112, height: 30, rx: 6, class: "box norm"}));
     d.text(railX + 12, end + 45.5, f.norm, "", "middle");
     end += 56;
   }
-  d.path(`M${railX} ${end} V${end + 34}`, "stream");
-  d.head(railX, end + 40, "stream");
+  d.path(`M${railX} ${end} V${end + 34}`, "after");
+  d.head(railX, end + 40, "after");
   d.text(railX - 34, end + 36, "y");
   d.text(railX + 14, end + 36, `RMS ${short(after)}`);
 

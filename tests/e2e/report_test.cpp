@@ -22,6 +22,7 @@ TEST(Report, IsWrittenIntoTheRunOrWhereAskedFor) {
   const std::string page = read_file(folder / "run/report.html");
   EXPECT_NE(page.find("<title>run "), std::string::npos);
   EXPECT_NE(page.find("y = x + F(N(x))"), std::string::npos);
+  EXPECT_NE(page.find("Trained on <code>/a/folder of &lt;texts&gt;</code>"), std::string::npos);
 
   const auto elsewhere = run_plumb({"report", folder / "run", "--out", folder / "page.html"});
   EXPECT_EQ(elsewhere.out, (folder / "page.html") + "\n");

@@ -136,7 +136,7 @@ void write_made_run(const std::string& folder, const MadeRun& run) {
   write_file(root / "metrics.jsonl", metrics(run));
   write_file(root / "model" / "config.json", write_config(run.config, "float32"));
   write_file(root / "recipe.toml",
-             "# made up\ndata = \"fortunes <all>\"\nsteps = " + std::to_string(run.steps) + "\nlr = 3e-3\n");
+             "# made up\ntext = \"/a/folder of <texts>\"\nsteps = " + std::to_string(run.steps) + "\nlr = 3e-3\n");
   write_file(root / "sample.txt",
              "The reader of this page should know that nobody trained anything:\n<b>these</b> words & "
              "figures are made up.\n");
