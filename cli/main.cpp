@@ -20,8 +20,6 @@ void add_commands(CLI::App& app) {
   add_train(app);
   add_eval(app);
   add_generate(app);
-  add_train(app);
-  add_eval(app);
   add_info(app);
   add_report(app);
   add_tokenizer(app);
