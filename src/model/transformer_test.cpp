@@ -370,8 +370,8 @@ TEST_P(Gradients, InBf16PointTheSameWay) {
   EXPECT_NE(exact.gradients, rounded.gradients) << "the dtype was not used";
 }
 
-INSTANTIATE_TEST_SUITE_P(Model, Gradients, testing::ValuesIn(cases()), [](const auto& info) {
-  std::string name = info.param.name;
+INSTANTIATE_TEST_SUITE_P(Model, Gradients, testing::ValuesIn(cases()), [](const auto& test) {
+  std::string name = test.param.name;
   std::replace_if(
       name.begin(), name.end(), [](unsigned char ch) { return !std::isalnum(ch); }, '_');
   return name;
