@@ -5,10 +5,13 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+
+extern std::string program_name;  // how to call this program from here, for "what to try next"
 
 void add_train(CLI::App& app);
-void add_eval(CLI::App& app);
 void add_generate(CLI::App& app);
+void add_eval(CLI::App& app);
 void add_info(CLI::App& app);
 void add_report(CLI::App& app);
 void add_tokenizer(CLI::App& app);

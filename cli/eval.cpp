@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "commands.h"
+#include "model_folder.h"
 #include "plumb/error.h"
 #include "plumb/trainer.h"
 #include "recipe.h"
@@ -29,7 +30,7 @@ void evaluate_text(const EvalSettings& s, const Model& model) {
     throw Error(ErrorKind::unsupported,
                 "eval --text reads decoders and encoders; an encoder-decoder takes --ids");
   }
-  const Tokenizer tokenizer = Tokenizer::load(s.model);
+  const Tokenizer tokenizer = Tokenizer::load(model_folder(s.model));
   const TextOptions whole{.held_out = 0};  // then all of it is the training part, read in order
   const Dataset data =
       masked ? Dataset::masked_text(s.text, tokenizer, whole) : Dataset::text(s.text, tokenizer, whole);
@@ -46,7 +47,7 @@ void evaluate(const EvalSettings& s) {
   if (s.text.empty() == s.ids.empty()) throw Error(ErrorKind::usage, "eval takes either --text or --ids");
   if (s.ids.empty() != s.logits.empty()) throw Error(ErrorKind::usage, "--ids and --logits go together");
   if (s.batch < 1 || s.length < 0) throw Error(ErrorKind::usage, "--batch and --length have to be 1 or more");
-  const Model model = Model::load(s.model);
+  const Model model = Model::load(model_folder(s.model));
   if (!s.ids.empty()) {
     write_logits(model, token_ids(s.ids), token_ids(s.decoder_ids), s.logits);
   } else {
@@ -61,7 +62,7 @@ void add_eval(CLI::App& app) {
   auto s = std::make_shared<plumb::cli::EvalSettings>();
   CLI::App* sub =
       app.add_subcommand("eval", "Loss, perplexity and bits per byte of a text under a model, as JSON");
-  sub->add_option("model", s->model, "folder of the model")->required();
+  sub->add_option("model", s->model, "folder of a model, or of a run")->required();
   sub->add_option("--text", s->text, "UTF-8 file, or folder of them; all of it is read");
   sub->add_option("--length", s->length, "tokens read at once (default: the model's longest, at most 1024)");
   sub->add_option("--batch", s->batch, "sequences side by side");

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <new>
 
 #include "commands.h"
@@ -18,8 +19,8 @@ constexpr int kInterrupted = 130;  // as a shell reports a command that SIGINT e
 
 void add_commands(CLI::App& app) {
   add_train(app);
-  add_eval(app);
   add_generate(app);
+  add_eval(app);
   add_info(app);
   add_report(app);
   add_tokenizer(app);
@@ -90,8 +91,15 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
+std::string program_name = "plumb";
+
 int main(int argc, char** argv) {
   try {
+    if (argc > 0 && std::strchr(argv[0], '/')) {
+      std::error_code failed;  // then as it was given
+      const auto near = std::filesystem::proximate(argv[0], failed);
+      program_name = failed ? argv[0] : near.string();
+    }
     const int code = run(argc, argv);
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
       return fail(kFailed, std::string("cannot write to the standard output: ") + std::strerror(errno));

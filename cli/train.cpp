@@ -144,14 +144,16 @@ void conclude(const TrainCommand& c, const Dataset& data, const TrainResult& res
       "{0}/model         the best model, as a Hugging Face folder\n"
       "{0}/recipe.toml, metrics.jsonl, probe.jsonl, checkpoints\n\n",
       c.folder());
-  fmt::print("Next: ");
-  if (data.kind() != DatasetKind::masked)
-    fmt::print("plumb generate {}/model --prompt TEXT\n      ", c.folder());
+  fmt::print("Next:\n");
+  if (data.kind() == DatasetKind::language_model) {
+    fmt::print("  {} generate {} \"Once upon\" --temperature 0.8\n", program_name, c.folder());
+  }
   fmt::print(
-      "plumb info {0}/model\n"
-      "      plumb train --resume {0} --steps {1}\n"
-      "      plumb train --text YOUR_TEXT\n",
-      c.folder(), 2 * c.options.steps);
+      "  {0} info {1}\n"
+      "  {0} train --resume {1} --steps {2}\n"
+      "  {0} train --text YOUR_TEXT\n"
+      "  {0} train --placement post-norm --layers 12     (compare the two reports)\n",
+      program_name, c.folder(), 2 * c.options.steps);
 }
 
 void train(TrainCommand& c) {
