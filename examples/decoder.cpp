@@ -45,9 +45,7 @@ void run(const std::string& folder, const std::string& text, int64_t steps) {
   plumb::Model model = plumb::Model::create(llama_shape(tokenizer), 1);
   std::printf("%lld parameters\n", static_cast<long long>(model.parameter_count()));
   plumb::Trainer trainer(model, data, training(steps), folder);
-  trainer.run({.step = [](const plumb::StepMetrics& m) {
-    if (m.step % 20 == 0) std::printf("step %lld, loss %.3f\n", static_cast<long long>(m.step), m.loss);
-  }});
+  trainer.run();  // shows its progress; callbacks get every step and evaluation
 
   const plumb::Generator generator(model, tokenizer);
   plumb::GenerateOptions options = generator.defaults();

@@ -40,9 +40,7 @@ void run(const std::string& folder, int64_t steps) {
   const plumb::Dataset data = plumb::Dataset::synthetic("reverse");
   plumb::Model model = plumb::Model::create(translator_shape(data.tokenizer()), 1);
   plumb::Trainer trainer(model, data, training(steps), folder);
-  trainer.run({.step = [](const plumb::StepMetrics& m) {
-    if (m.step % 50 == 0) std::printf("step %lld, loss %.4f\n", static_cast<long long>(m.step), m.loss);
-  }});
+  trainer.run();  // shows its progress; callbacks get every step and evaluation
 
   const plumb::Tokenizer tokenizer = data.tokenizer();
   const plumb::Generator generator(model, tokenizer);
