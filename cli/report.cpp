@@ -23,8 +23,8 @@ void write(const ReportFlags& flags) {
 
 void add_report(CLI::App& app) {
   auto flags = std::make_shared<ReportFlags>();
-  CLI::App* command =
-      app.add_subcommand("report", "Write a training run's report: one HTML file that needs no network");
+  CLI::App* command = app.add_subcommand(
+      "report", "Writes the report of a training run: one HTML file that needs no network");
   command->add_option("run", flags->run, "Folder of the run")->required();
   command->add_option("--out", flags->out, "File to write (default: report.html in the run's folder)");
   command->callback([flags] { write(*flags); });
