@@ -1,5 +1,6 @@
 // `plumb train` from the outside: what it leaves, and that a run which was stopped or killed goes on to the
 // bit.
+#include "plumb/trainer.h"
 #include "train_run.h"
 
 #include <filesystem>
@@ -109,6 +110,20 @@ TEST_F(TrainCommand, FlagsWinOverTheRecipeAndTheResolvedOneIsSaved) {
   EXPECT_EQ(metrics("again"), lines);
   ASSERT_EQ(train(flags).exit_code, 0);
   EXPECT_TRUE(std::filesystem::exists(folder / "runs/mine-2/report.html"));
+}
+
+// Every built-in recipe, cut down to a size that a test can afford.
+TEST_F(TrainCommand, BuiltInRecipesRun) {
+  for (const std::string& name : recipe_names()) {
+    std::vector<std::string> all = {"train",        name,  "--steps",         "2", "--width",        "32",
+                                    "--heads",      "2",   "--layers",        "2", "--batch",        "2",
+                                    "--length",     "16",  "--accumulation",  "1", "--eval-batches", "1",
+                                    "--vocab-size", "300", "--sample-tokens", "4"};
+    if (recipe_text(name).find("task = ") == std::string::npos) all.insert(all.end(), {"--text", "text.txt"});
+    const ProcessResult r = plumb(all);
+    EXPECT_EQ(r.exit_code, 0) << name << "\n" << r.err;
+    EXPECT_TRUE(std::filesystem::exists(folder / ("runs/" + name + "/report.html"))) << name;
+  }
 }
 
 TEST_F(TrainCommand, StartsFromAModelsWeights) {
