@@ -337,7 +337,10 @@ TrainResult Trainer::Impl::result() const {
                 .seconds = now() - start};
   if (step_seconds > 0) r.tokens_per_second = static_cast<double>(state.tokens - first_tokens) / step_seconds;
   if (peak > 0) {
-    r.peak_share = r.tokens_per_second * model.flops_per_token(options.length, true) / (peak * 1e9);
+    const bool both =
+        model.config().has_encoder() && model.config().has_decoder();  // a token passes one of them
+    r.peak_share =
+        r.tokens_per_second * model.flops_per_token(options.length, true) / (both ? 2 : 1) / (peak * 1e9);
   }
   return r;
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "model/transformer.h"
 #include "plumb/signal.h"
+#include "tensor/memory.h"
 #include "train/checkpoint.h"
 #include "train/test_run.h"
 
@@ -40,7 +41,7 @@ std::vector<float> values_of(const Model& model) {
   return all;
 }
 
-// --- learning -------------------------------------------------------------------------------------------
+// Learning.
 
 TEST_F(TrainerTest, ADecoderLearnsText) {
   const Dataset data = small_text_data(folder);
@@ -109,7 +110,7 @@ TEST_F(TrainerTest, EveryOptimizerAndPrecisionLearns) {
   }
 }
 
-// --- stop and resume --------------------------------------------------------------------------------------
+// Stop and resume.
 
 struct Case {
   ModelConfig config;
@@ -228,7 +229,7 @@ TEST_F(TrainerTest, ARunGoesOnToMoreSteps) {
   EXPECT_EQ(metrics_of(folder / "run").back().at("step"), 15);
 }
 
-// --- refusals ---------------------------------------------------------------------------------------------
+// Refusals.
 
 TEST_F(TrainerTest, AFolderThatHoldsARunOrIsInUseIsRefused) {
   const Dataset data = small_text_data(folder);
@@ -270,8 +271,7 @@ TEST_F(TrainerTest, ModelAndDataThatDoNotFitAreRefused) {
             std::string::npos);
 }
 
-// --- guard
-// --------------------------------------------------------------------------------------------------
+// Guard.
 
 TEST_F(TrainerTest, StepsThatAreNotFiniteChangeNothingAndEndTheRunInTheEnd) {
   const Dataset data = small_text_data(folder);
@@ -338,8 +338,7 @@ TEST_F(TrainerTest, ASkippedStepLeavesBatchStatisticsAsTheyWere) {
   EXPECT_LT(skipped, options.steps);
 }
 
-// --- coverage
-// -------------------------------------------------------------------------------------------------
+// Coverage.
 
 TEST_F(TrainerTest, AParameterThatTheBackwardPassNeverReachesStopsTheRun) {
   const Dataset data = small_text_data(folder);
@@ -399,8 +398,7 @@ TEST_F(TrainerTest, ExpertsThatNoTokenChoseAreNamed) {
   EXPECT_NE(text.find("no token chose this expert"), std::string::npos) << text;
 }
 
-// --- data without targets, without validation
-// ------------------------------------------------------------------
+// Data without targets, without validation.
 
 TEST_F(TrainerTest, WithoutHeldOutTextTheLastModelIsKept) {
   std::ofstream(folder / "text.txt") << small_text();
@@ -424,8 +422,24 @@ TEST_F(TrainerTest, AnUnwritableFolderIsNamed) {
             std::string::npos);
 }
 
-// --- watching
-// ----------------------------------------------------------------------------------------------------
+// Memory.
+
+TEST_F(TrainerTest, AfterTheFirstStepNothingIsAskedOfTheSystem) {
+  const Dataset data = small_text_data(folder);
+  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::muon}) {
+    Model model = Model::create(small_config(data), 1);
+    TrainOptions options = small_options();
+    options.optimizer = kind;
+    options.accumulation = 2;
+    options.eval_every = 0;
+    std::vector<size_t> held;
+    Trainer trainer(model, data, options, folder / enum_name(kind));
+    trainer.run({.step = [&](const StepMetrics&) { held.push_back(held_memory()); }});
+    EXPECT_EQ(held.front(), held.back()) << enum_name(kind);
+  }
+}
+
+// Watching.
 
 struct Recorder : RunObserver {
   bool wants(int64_t step) override { return step == 2; }
