@@ -318,11 +318,13 @@ void gemm_serial(const GemmTile& g) {
 }
 
 double gemm_peak(DType compute) {
+  const bool bf16 = compute == DType::bf16 && detail::bf16_primitive_exists();
   double best = 0;
   for (const auto [m, n, k] : {std::array<int64_t, 3>{2048, 2304, 768}, {2048, 768, 3072}}) {
-    best = std::max({best, rate_of_matmul(m, n, k, Type::f32), rate_of_sgemm(m, n, k)});
-    if (compute == DType::bf16 && detail::bf16_primitive_exists()) {
+    if (bf16) {
       best = std::max(best, rate_of_matmul(m, n, k, Type::bf16));
+    } else {
+      best = std::max({best, rate_of_matmul(m, n, k, Type::f32), rate_of_sgemm(m, n, k)});
     }
   }
   return best;

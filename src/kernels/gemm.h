@@ -55,8 +55,10 @@ struct GemmTile {
 
 void gemm_serial(const GemmTile& g);
 
-// The best rate (GF/s, 2 m n k flops a product) that oneDNN reaches now on large products with every layout
-// left to it: the roof that benchmarks compare with. Takes about a second. compute: f32 or bf16.
+// The best rate (GF/s, 2 m n k flops a product) that oneDNN reaches now on large products of this dtype with
+// every layout left to it: the roof that benchmarks compare with. Takes about a second. compute: f32 or bf16.
+// gemm() itself may be above the bf16 roof: where the processor's bf16 instructions are slower than its f32
+// ones, it multiplies rounded values in f32.
 double gemm_peak(DType compute);
 
 namespace detail {
