@@ -169,7 +169,7 @@ ModelConfig read_config(const std::string& text, const std::string& name) try {
   }
   const Family& f = family(fields.text("model_type", ""));
   if (&f == &kPlumbline) {
-    const ModelConfig config = config_from_json(text);
+    ModelConfig config = config_from_json(text);
     validate(config);
     return config;
   }
@@ -219,7 +219,7 @@ bool family_fits(const ModelConfig& config, std::string* why) {
 ModelConfig family_default(const std::string& model_type) {
   const Family& f = family(model_type);
   const ModelConfig plain;
-  if (&f == &kPlumbline) return plain;
+  if (&f == &kPlumbline) return {};
   ModelConfig c = f.read(JsonFields(Json::object(), "config.json"));
   c.vocab_size = plain.vocab_size;
   c.width = plain.width;

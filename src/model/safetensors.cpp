@@ -141,6 +141,7 @@ std::map<std::string, std::string> read_metadata(const std::string& path, const 
 void check_ranges(const std::string& path, const std::vector<SafetensorsFile::Entry>& entries, uint64_t data,
                   uint64_t size) {
   std::vector<const SafetensorsFile::Entry*> by_place;
+  by_place.reserve(entries.size());
   for (const auto& entry : entries) by_place.push_back(&entry);
   std::sort(by_place.begin(), by_place.end(),
             [](auto a, auto b) { return std::pair(a->begin, a->end) < std::pair(b->begin, b->end); });
