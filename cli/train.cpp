@@ -104,6 +104,16 @@ void describe(const TrainCommand& c, const Model& model, const Dataset& data) {
                   c.options.batch * c.options.accumulation * c.options.length));
 }
 
+// A few words from the middle of the held-out text, to go on from.
+std::string opening(const Dataset& data, int64_t length) {
+  const int64_t count = data.evaluation_batches(Split::validation, 1, length);
+  if (count == 0) return "";
+  const Batch batch = data.evaluation_batch(Split::validation, count / 2, 1, length);
+  const auto size = static_cast<size_t>(std::min<int64_t>(length, 16));
+  const std::string text = data.tokenizer().decode({batch.ids.data(), size});
+  return text.substr(text.find_first_of(" \n") + 1);  // the first word may be cut
+}
+
 // Some text by the best model, or answers to unseen inputs of a task; "" for an encoder.
 std::string sample(const TrainCommand& c, const Dataset& data) {
   if (c.run.sample_tokens == 0 || data.kind() == DatasetKind::masked) return "";
@@ -113,10 +123,11 @@ std::string sample(const TrainCommand& c, const Dataset& data) {
   options.max_new_tokens = c.run.sample_tokens;
   if (data.kind() == DatasetKind::language_model) {
     options.temperature = 0.8;
-    options.top_p = 0.95;
+    options.top_p = 0.9;
     options.seed = c.options.seed;
     options.ignore_eos = true;
-    return generator.generate("", options).text + "\n";
+    const std::string prompt = opening(data, c.options.length);
+    return prompt + generator.generate(prompt, options).text + "\n";
   }
   const Batch batch = data.evaluation_batch(Split::test, 0, 5, c.options.length);
   std::string text;
