@@ -53,7 +53,7 @@ std::string counted(double n) {
 }
 
 std::string duration(double seconds) {
-  const auto s = static_cast<int64_t>(std::lround(seconds));
+  const auto s = static_cast<int64_t>(std::clamp(seconds, 0.0, 1e12) + 0.5);
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
   return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
@@ -66,7 +66,7 @@ std::string fact(const std::string& name, const std::string& value, const std::s
 
 double tokens_of(const RunRecords& run) {
   double sum = 0;
-  for (const StepLine& s : run.steps) sum += static_cast<double>(s.tokens);
+  for (const StepLine& s : run.steps) sum += std::isfinite(s.tokens) ? s.tokens : 0;
   return sum;
 }
 

@@ -51,7 +51,7 @@ OrderedJson step_columns(const RunRecords& run) {
     j["lr"].push_back(mean(steps, first, last, [](const StepLine& s) { return s.learning_rate; }));
     j["grad_norm"].push_back(mean(steps, first, last, [](const StepLine& s) { return s.gradient_norm; }));
     j["tokens_per_second"].push_back(mean(steps, first, last, [](const StepLine& s) {
-      return s.seconds > 0 ? static_cast<double>(s.tokens) / s.seconds : std::nan("");
+      return s.seconds > 0 ? s.tokens / s.seconds : std::nan("");
     }));
   }
   return j;

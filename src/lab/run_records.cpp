@@ -47,7 +47,7 @@ StepLine step_line(const Json& j) {
           .loss = number_at(j, "loss", std::numeric_limits<double>::quiet_NaN()),
           .learning_rate = number_at(j, "lr", std::numeric_limits<double>::quiet_NaN()),
           .gradient_norm = number_at(j, "grad_norm", std::numeric_limits<double>::quiet_NaN()),
-          .tokens = static_cast<int64_t>(number_at(j, "tokens", 0)),
+          .tokens = number_at(j, "tokens", 0),
           .seconds = number_at(j, "seconds", 0),
           .skipped = flag_at(j, "skipped"),
           .spike = flag_at(j, "spike")};

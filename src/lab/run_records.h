@@ -18,8 +18,7 @@ using Measures = std::map<std::string, double>;
 struct StepLine {
   int64_t step = 0;
   double loss = 0, learning_rate = 0, gradient_norm = 0;
-  int64_t tokens = 0;
-  double seconds = 0;
+  double tokens = 0, seconds = 0;
   bool skipped = false, spike = false;
 };
 
