@@ -135,8 +135,8 @@ void write_made_run(const std::string& folder, const MadeRun& run) {
   const std::filesystem::path root(folder);
   write_file(root / "metrics.jsonl", metrics(run));
   write_file(root / "model" / "config.json", write_config(run.config, "float32"));
-  write_file(root / "recipe.toml",
-             "# made up\ntext = \"/a/folder of <texts>\"\nsteps = " + std::to_string(run.steps) + "\nlr = 3e-3\n");
+  write_file(root / "recipe.toml", "# made up\ntext = \"/a/folder of <texts>\"\nsteps = " +
+                                       std::to_string(run.steps) + "\nlr = 3e-3\n");
   write_file(root / "sample.txt",
              "The reader of this page should know that nobody trained anything:\n<b>these</b> words & "
              "figures are made up.\n");
