@@ -279,4 +279,20 @@ FileLock::~FileLock() {
   close(descriptor_);
 }
 
+void remove_unfinished(const std::string& folder) {
+  if (!is_folder(folder)) return;
+  const auto digits = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  for (const std::string& name : list_folder(folder)) {
+    if (!name.ends_with(".tmp")) continue;
+    const std::string_view stem = std::string_view(name).substr(0, name.size() - 4);
+    const size_t dot = stem.rfind('.'), dash = stem.rfind('-');
+    if (dot == std::string_view::npos || dash == std::string_view::npos || dash < dot) continue;
+    if (digits(stem.substr(dot + 1, dash - dot - 1)) && digits(stem.substr(dash + 1))) {
+      remove_file(join_path(folder, name));
+    }
+  }
+}
+
 }  // namespace plumb

@@ -43,6 +43,10 @@ class AtomicFile {
   uint64_t size_ = 0;
 };
 
+// Removes from a folder what killed processes left half written there: NAME.PID-NUMBER.tmp. Only where nobody
+// else can be writing, as under a lock. Fine if the folder does not exist.
+void remove_unfinished(const std::string& folder);
+
 // A file mapped read-only. Copies share the map, which lives until the last of them (or of keeper()) is gone.
 // The file must not be cut while it is mapped; files that this project writes are replaced, never cut.
 class MappedFile {

@@ -157,5 +157,16 @@ TEST_F(FileTest, LockIsExclusive) {
   EXPECT_TRUE(FileLock::try_lock(path("lock")));
 }
 
+TEST(File, UnfinishedFilesOfKilledProcessesGo) {
+  const std::string folder = testing::TempDir() + "plumb_unfinished";
+  make_folder(folder);
+  for (const char* name : {"a.safetensors.123-4.tmp", "a.safetensors", "mine.tmp", "x.1-b.tmp"}) {
+    write_file_atomically(join_path(folder, name), "x");
+  }
+  remove_unfinished(folder);
+  EXPECT_EQ(list_folder(folder), (std::vector<std::string>{"a.safetensors", "mine.tmp", "x.1-b.tmp"}));
+  remove_unfinished(folder + "/missing");
+}
+
 }  // namespace
 }  // namespace plumb

@@ -157,6 +157,7 @@ Trainer::Impl::Impl(Model& m, const Dataset& d, const TrainOptions& o, const std
   lock = FileLock::try_lock(in_folder(".lock"));
   if (!lock)
     throw Error(ErrorKind::usage, folder + " is in use by another run; name another folder, or wait for it");
+  for (const std::string& inside : {folder, checkpoints(), in_folder("model")}) remove_unfinished(inside);
   for (const auto& p : table().all()) {
     p->value.clear_grad();
     if (p->role == Role::statistic) statistics.emplace_back(p.get(), Tensor::empty(p->shape));
