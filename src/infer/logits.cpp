@@ -31,7 +31,8 @@ struct Likelier {
   }
 };
 
-// -inf where there is none.
+// Where there is none: -inf, or what OpenMP's reduction starts from, which a compiler may take as the lowest
+// finite number.
 float highest_of(std::span<const float> logits) {
   float highest = kOut;
 #pragma omp simd reduction(max : highest)
@@ -138,12 +139,12 @@ void keep_min_p(std::span<float> logits, double p) {
 }
 
 int32_t greedy(std::span<const float> logits) {
-  const float best = highest_of(logits);
-  if (best == kOut) {
+  const auto likeliest = std::find(logits.begin(), logits.end(), highest_of(logits));
+  if (likeliest == logits.end() || *likeliest == kOut) {
     throw Error(ErrorKind::input,
                 "every token is ruled out as the next one, by bad_words_ids of the model's files");
   }
-  return static_cast<int32_t>(std::find(logits.begin(), logits.end(), best) - logits.begin());
+  return static_cast<int32_t>(likeliest - logits.begin());
 }
 
 int32_t sample(std::span<const float> logits, double uniform) {
