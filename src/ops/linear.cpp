@@ -73,6 +73,56 @@ bool recorded(const Context& context, const Tensor& x, const LinearWeights& w) {
          (x.requires_grad() || w.weight.requires_grad() || (w.bias.defined() && w.bias.requires_grad()));
 }
 
+Tensor activated(const Tensor& x, Activation kind) {
+  Tensor h = Tensor::empty(x.shape());
+  activation_forward({.kind = kind, .rows = x.rows(), .width = x.width(), .x = x.f32(), .y = h.f32()});
+  return h;
+}
+
+// Of act(x), from dh; dh may be where dx goes, if nothing is there yet.
+void activated_backward(const Tensor& x, Activation kind, const float* dh, GradientTarget dx) {
+  activation_backward({.kind = kind,
+                       .rows = x.rows(),
+                       .width = x.width(),
+                       .x = x.f32(),
+                       .dy = dh,
+                       .dx = dx.data,
+                       .add_x = dx.add});
+}
+
+Tensor gated_product(const Tensor& gate, const Tensor& up, Activation kind) {
+  PLUMB_CHECK(gate.shape() == up.shape());
+  Tensor h = Tensor::empty(up.shape());
+  gated_forward({.kind = kind,
+                 .rows = up.rows(),
+                 .width = up.width(),
+                 .gate = gate.f32(),
+                 .gate_stride = gate.width(),
+                 .up = up.f32(),
+                 .up_stride = up.width(),
+                 .y = h.f32()});
+  return h;
+}
+
+void gated_product_backward(const Tensor& gate, const Tensor& up, Activation kind, const float* dh) {
+  Tensor unwanted;
+  const GradientTarget dgate = gradient_target_or(gate, unwanted), dup = gradient_target_or(up, unwanted);
+  PLUMB_CHECK(dgate.add == dup.add, "gate and up are read once");
+  gated_backward({.kind = kind,
+                  .rows = up.rows(),
+                  .width = up.width(),
+                  .gate = gate.f32(),
+                  .gate_stride = gate.width(),
+                  .up = up.f32(),
+                  .up_stride = up.width(),
+                  .dy = dh,
+                  .dgate = dgate.data,
+                  .dgate_stride = gate.width(),
+                  .dup = dup.data,
+                  .dup_stride = up.width(),
+                  .add = dgate.add});
+}
+
 }  // namespace
 
 Tensor linear(Context& context, const Tensor& x, const LinearWeights& w) {
@@ -90,31 +140,20 @@ Tensor linear(Context& context, const Tensor& x, const LinearWeights& w) {
 
 Tensor activated_linear(Context& context, const Tensor& x, Activation kind, const LinearWeights& w) {
   if (context.plain) return linear(context, activation(context, x, kind), w);
-  const auto activate = [x, kind] {
-    Tensor h = Tensor::empty(x.shape());
-    activation_forward({.kind = kind, .rows = x.rows(), .width = x.width(), .x = x.f32(), .y = h.f32()});
-    return h;
-  };
-  Tensor y = product(context, activate(), w);
+  Tensor y = product(context, activated(x, kind), w);
   if (!recorded(context, x, w)) return y;
   y.set_requires_grad();
-  context.tape->record([x, w, kind, activate, result = y.gradient(), compute = context.compute] {
+  context.tape->record([x, w, kind, result = y.gradient(), compute = context.compute] {
     const float* dy = arrived(result);
     if (!dy) return;
-    weight_gradient(compute, dy, activate(), w);
+    weight_gradient(compute, dy, activated(x, kind), w);
     const GradientTarget dx = gradient_target(x);
     if (!dx.data) return;
     // The gradient of act(x) is made where dx goes when that is free, and turned into dx in place.
     const Tensor scratch = dx.add ? Tensor::empty(x.shape()) : Tensor();
     float* dh = dx.add ? scratch.f32() : dx.data;
     input_gradient(compute, dy, x.rows(), w, {dh, false});
-    activation_backward({.kind = kind,
-                         .rows = x.rows(),
-                         .width = x.width(),
-                         .x = x.f32(),
-                         .dy = dh,
-                         .dx = dx.data,
-                         .add_x = dx.add});
+    activated_backward(x, kind, dh, dx);
   });
   return y;
 }
@@ -122,101 +161,37 @@ Tensor activated_linear(Context& context, const Tensor& x, Activation kind, cons
 Tensor gated_linear(Context& context, const Tensor& gate, const Tensor& up, Activation kind,
                     const LinearWeights& w) {
   if (context.plain) return linear(context, gated(context, gate, up, kind), w);
-  PLUMB_CHECK(gate.shape() == up.shape());
-  const auto activate = [gate, up, kind] {
-    Tensor h = Tensor::empty(up.shape());
-    gated_forward({.kind = kind,
-                   .rows = up.rows(),
-                   .width = up.width(),
-                   .gate = gate.f32(),
-                   .gate_stride = gate.width(),
-                   .up = up.f32(),
-                   .up_stride = up.width(),
-                   .y = h.f32()});
-    return h;
-  };
-  Tensor y = product(context, activate(), w);
+  Tensor y = product(context, gated_product(gate, up, kind), w);
   if (!recorded(context, up, w) && !context.records(gate)) return y;
   y.set_requires_grad();
-  context.tape->record([gate, up, w, kind, activate, result = y.gradient(), compute = context.compute] {
+  context.tape->record([gate, up, w, kind, result = y.gradient(), compute = context.compute] {
     const float* dy = arrived(result);
     if (!dy) return;
-    weight_gradient(compute, dy, activate(), w);
+    weight_gradient(compute, dy, gated_product(gate, up, kind), w);
     if (!gate.requires_grad() && !up.requires_grad()) return;
-    Tensor unwanted;
-    const GradientTarget dgate = gradient_target_or(gate, unwanted), dup = gradient_target_or(up, unwanted);
-    PLUMB_CHECK(dgate.add == dup.add, "gate and up are read once");
-    const Tensor scratch = Tensor::empty(up.shape());
-    input_gradient(compute, dy, up.rows(), w, {scratch.f32(), false});
-    gated_backward({.kind = kind,
-                    .rows = up.rows(),
-                    .width = up.width(),
-                    .gate = gate.f32(),
-                    .gate_stride = gate.width(),
-                    .up = up.f32(),
-                    .up_stride = up.width(),
-                    .dy = scratch.f32(),
-                    .dgate = dgate.data,
-                    .dgate_stride = gate.width(),
-                    .dup = dup.data,
-                    .dup_stride = up.width(),
-                    .add = dgate.add});
+    const Tensor dh = Tensor::empty(up.shape());
+    input_gradient(compute, dy, up.rows(), w, {dh.f32(), false});
+    gated_product_backward(gate, up, kind, dh.f32());
   });
   return y;
 }
 
 Tensor activation(Context& context, const Tensor& x, Activation kind) {
-  Tensor y = Tensor::empty(x.shape());
-  activation_forward({.kind = kind, .rows = x.rows(), .width = x.width(), .x = x.f32(), .y = y.f32()});
+  Tensor y = activated(x, kind);
   if (!context.records(x)) return y;
   y.set_requires_grad();
   context.tape->record([x, kind, result = y.gradient()] {
-    const float* dy = arrived(result);
-    if (!dy) return;
-    const GradientTarget dx = gradient_target(x);
-    activation_backward({.kind = kind,
-                         .rows = x.rows(),
-                         .width = x.width(),
-                         .x = x.f32(),
-                         .dy = dy,
-                         .dx = dx.data,
-                         .add_x = dx.add});
+    if (const float* dy = arrived(result)) activated_backward(x, kind, dy, gradient_target(x));
   });
   return y;
 }
 
 Tensor gated(Context& context, const Tensor& gate, const Tensor& up, Activation kind) {
-  PLUMB_CHECK(gate.shape() == up.shape());
-  Tensor y = Tensor::empty(up.shape());
-  gated_forward({.kind = kind,
-                 .rows = up.rows(),
-                 .width = up.width(),
-                 .gate = gate.f32(),
-                 .gate_stride = gate.width(),
-                 .up = up.f32(),
-                 .up_stride = up.width(),
-                 .y = y.f32()});
+  Tensor y = gated_product(gate, up, kind);
   if (!context.records(gate) && !context.records(up)) return y;
   y.set_requires_grad();
   context.tape->record([gate, up, kind, result = y.gradient()] {
-    const float* dy = arrived(result);
-    if (!dy) return;
-    Tensor unwanted;
-    const GradientTarget dgate = gradient_target_or(gate, unwanted), dup = gradient_target_or(up, unwanted);
-    PLUMB_CHECK(dgate.add == dup.add, "gate and up are read once");
-    gated_backward({.kind = kind,
-                    .rows = up.rows(),
-                    .width = up.width(),
-                    .gate = gate.f32(),
-                    .gate_stride = gate.width(),
-                    .up = up.f32(),
-                    .up_stride = up.width(),
-                    .dy = dy,
-                    .dgate = dgate.data,
-                    .dgate_stride = gate.width(),
-                    .dup = dup.data,
-                    .dup_stride = up.width(),
-                    .add = dgate.add});
+    if (const float* dy = arrived(result)) gated_product_backward(gate, up, kind, dy);
   });
   return y;
 }
