@@ -11,22 +11,11 @@ namespace {
 void lookup_backward(const Lookup& l, const float* dy) {
   const GradientTarget dtable = gradient_target(l.table);
   if (!dtable.data) return;
+  // What an untrained row held before (from a tied head) stays.
   const int64_t width = l.table.width();
-  if (l.untrained_row < 0) {
-    embedding_backward({.rows = l.ids.numel(),
-                        .vocabulary = l.table.size(0),
-                        .width = width,
-                        .ids = l.ids.data<int32_t>(),
-                        .dy = dy,
-                        .scale = static_cast<float>(l.scale),
-                        .dtable = dtable.data,
-                        .add = dtable.add});
-    return;
-  }
-  // What the row held before (from a tied head) stays.
-  float* row = dtable.data + l.untrained_row * width;
-  std::vector<float> before(width, 0.0f);
-  if (dtable.add) before.assign(row, row + width);
+  float* kept = l.untrained_row < 0 ? nullptr : dtable.data + l.untrained_row * width;
+  std::vector<float> before(kept ? width : 0, 0.0f);
+  if (kept && dtable.add) before.assign(kept, kept + width);
   embedding_backward({.rows = l.ids.numel(),
                       .vocabulary = l.table.size(0),
                       .width = width,
@@ -35,7 +24,7 @@ void lookup_backward(const Lookup& l, const float* dy) {
                       .scale = static_cast<float>(l.scale),
                       .dtable = dtable.data,
                       .add = dtable.add});
-  std::copy(before.begin(), before.end(), row);
+  std::copy(before.begin(), before.end(), kept);
 }
 
 void copy_columns(int64_t rows, int64_t width, const float* x, int64_t x_stride, float* y, int64_t y_stride,
@@ -144,7 +133,7 @@ std::vector<Tensor> split_rows(Context& context, const Tensor& x, const std::vec
       const float* from = arrived(parts[e].gradient());
       const int64_t n = parts[e].numel();
       if (from) {
-        linear_combination(n, 1.0f, from, dx.add ? 1.0f : 0.0f, dx.add ? to : nullptr, to);
+        add_gradient({to, dx.add}, n, from);
       } else if (!dx.add) {
         std::fill_n(to, n, 0.0f);
       }
@@ -172,9 +161,7 @@ Tensor join_rows(Context& context, const std::vector<Tensor>& parts) {
     const float* dy = arrived(result);
     if (!dy) return;
     for (const Tensor& part : shells) {
-      if (const GradientTarget d = gradient_target(part); d.data) {
-        linear_combination(part.numel(), 1.0f, dy, d.add ? 1.0f : 0.0f, d.add ? d.data : nullptr, d.data);
-      }
+      add_gradient(gradient_target(part), part.numel(), dy);
       dy += part.numel();
     }
   });
@@ -221,11 +208,7 @@ Tensor add(Context& context, const Tensor& a, const Tensor& b) {
   context.tape->record([a = a.without_data(), b = b.without_data(), result = y.gradient()] {
     const float* dy = arrived(result);
     if (!dy) return;
-    for (const Tensor& t : {a, b}) {
-      if (const GradientTarget d = gradient_target(t); d.data) {
-        linear_combination(t.numel(), 1.0f, dy, d.add ? 1.0f : 0.0f, d.add ? d.data : nullptr, d.data);
-      }
-    }
+    for (const Tensor& t : {a, b}) add_gradient(gradient_target(t), t.numel(), dy);
   });
   return y;
 }

@@ -88,10 +88,7 @@ Tensor add_untrained_bias(Context& context, const Tensor& x, const Tensor& bias)
   if (!context.records(x)) return y;
   y.set_requires_grad();
   context.tape->record([x = x.without_data(), result = y.gradient()] {
-    const float* dy = arrived(result);
-    if (!dy) return;
-    const GradientTarget dx = gradient_target(x);
-    linear_combination(x.numel(), 1.0f, dy, dx.add ? 1.0f : 0.0f, dx.add ? dx.data : nullptr, dx.data);
+    if (const float* dy = arrived(result)) add_gradient(gradient_target(x), x.numel(), dy);
   });
   return y;
 }

@@ -1,5 +1,7 @@
 #include "ops/tape.h"
 
+#include "kernels/elementwise.h"
+
 namespace plumb {
 
 void Tape::backward() {
@@ -23,6 +25,11 @@ GradientTarget gradient_target_or(const Tensor& t, Tensor& scratch) {
   if (t.requires_grad()) return gradient_target(t);
   scratch = Tensor::empty(t.shape());
   return {scratch.f32(), false};
+}
+
+void add_gradient(GradientTarget to, int64_t n, const float* dy, float scale) {
+  if (!to.data) return;
+  linear_combination(n, scale, dy, to.add ? 1.0f : 0.0f, to.add ? to.data : nullptr, to.data);
 }
 
 const float* arrived(const std::shared_ptr<Gradient>& gradient) {

@@ -37,6 +37,9 @@ GradientTarget gradient_target(const Tensor& t);
 // neighbours).
 GradientTarget gradient_target_or(const Tensor& t, Tensor& scratch);
 
+// Gives the target, of n numbers, scale * dy. Nothing if nobody wants it.
+void add_gradient(GradientTarget to, int64_t n, const float* dy, float scale = 1);
+
 // The gradient that arrived at a result, or null if nothing downstream used it.
 const float* arrived(const std::shared_ptr<Gradient>& gradient);
 
