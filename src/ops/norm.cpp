@@ -101,45 +101,62 @@ void residual_backward_of(const Addition& a, const std::shared_ptr<Gradient>& su
                      .add_gate = t.gate.add});
 }
 
+// A row norm that was run: what it normed (x, or the sum), and its statistics where the backward needs them.
+struct RowNormRun {
+  NormWeights w;
+  double s;
+  Tensor normed, stats;
+};
+
+// What a norm has with an addition before it and without.
+NormForward forward_of(const RowNormRun& n) {
+  return {.kind = row_norm(n.w.kind),
+          .rows = n.normed.rows(),
+          .width = n.normed.width(),
+          .gain = values(n.w.gain),
+          .bias = values(n.w.bias),
+          .gain_offset = n.w.unit_offset ? 1.0f : 0.0f,
+          .eps = static_cast<float>(n.w.eps),
+          .scale = static_cast<float>(n.s),
+          .stats = n.stats.defined() ? n.stats.data<double>() : nullptr};
+}
+
+NormBackward backward_of(const RowNormRun& n, const float* dy) {
+  const GradientTarget dgain = target_or_null(n.w.gain), dbias = target_or_null(n.w.bias);
+  return {.kind = row_norm(n.w.kind),
+          .rows = n.normed.rows(),
+          .width = n.normed.width(),
+          .dy = dy,
+          .sum = n.normed.f32(),
+          .stats = n.stats.data<double>(),
+          .gain = values(n.w.gain),
+          .gain_offset = n.w.unit_offset ? 1.0f : 0.0f,
+          .eps = static_cast<float>(n.w.eps),
+          .scale = static_cast<float>(n.s),
+          .dgain = dgain.data,
+          .dbias = dbias.data,
+          .add_gain = dgain.add,
+          .add_bias = dbias.add};
+}
+
 Tensor row_norm_op(Context& context, const Tensor& x, const NormWeights& w, double s) {
   Tensor y = Tensor::empty(x.shape());
   const bool record = recorded(context, x, w);
-  const Tensor stats = record ? Tensor::empty({x.rows(), 2}, DType::f64) : Tensor();
-  NormForward f{.kind = row_norm(w.kind),
-                .rows = x.rows(),
-                .width = x.width(),
-                .x = x.f32(),
-                .gain = values(w.gain),
-                .bias = values(w.bias),
-                .gain_offset = w.unit_offset ? 1.0f : 0.0f,
-                .eps = static_cast<float>(w.eps),
-                .scale = static_cast<float>(s),
-                .y = y.f32(),
-                .stats = record ? stats.data<double>() : nullptr};
+  const RowNormRun run{w, s, x, record ? Tensor::empty({x.rows(), 2}, DType::f64) : Tensor()};
+  NormForward f = forward_of(run);
+  f.x = x.f32();
+  f.y = y.f32();
   norm_forward(f);
   if (!record) return y;
   y.set_requires_grad();
-  context.tape->record([x, w, s, stats, result = y.gradient()] {
+  context.tape->record([run, result = y.gradient()] {
     const float* dy = arrived(result);
     if (!dy) return;
-    const GradientTarget dx = gradient_target(x), dgain = target_or_null(w.gain),
-                         dbias = target_or_null(w.bias);
-    norm_backward({.kind = row_norm(w.kind),
-                   .rows = x.rows(),
-                   .width = x.width(),
-                   .dy = dy,
-                   .sum = x.f32(),
-                   .stats = stats.data<double>(),
-                   .gain = values(w.gain),
-                   .gain_offset = w.unit_offset ? 1.0f : 0.0f,
-                   .eps = static_cast<float>(w.eps),
-                   .scale = static_cast<float>(s),
-                   .d_stream = dx.data,
-                   .dgain = dgain.data,
-                   .dbias = dbias.data,
-                   .add_stream = dx.add,
-                   .add_gain = dgain.add,
-                   .add_bias = dbias.add});
+    const GradientTarget dx = gradient_target(run.normed);
+    NormBackward b = backward_of(run, dy);
+    b.d_stream = dx.data;
+    b.add_stream = dx.add;
+    norm_backward(b);
   });
   return y;
 }
@@ -227,11 +244,8 @@ Tensor scaled(Context& context, const Tensor& x, double s) {
   if (!context.records(x)) return y;
   y.set_requires_grad();
   context.tape->record([x, s, result = y.gradient()] {
-    const float* dy = arrived(result);
-    if (!dy) return;
-    const GradientTarget dx = gradient_target(x);
-    linear_combination(x.numel(), static_cast<float>(s), dy, dx.add ? 1.0f : 0.0f, dx.add ? dx.data : nullptr,
-                       dx.data);
+    if (const float* dy = arrived(result))
+      add_gradient(gradient_target(x), x.numel(), dy, static_cast<float>(s));
   });
   return y;
 }
@@ -270,56 +284,36 @@ std::pair<Tensor, Tensor> residual_norm(Context& context, const Addition& a, con
   PLUMB_CHECK(a.x.shape() == a.branch.shape(), "{} + {}", a.x.shape().str(), a.branch.shape().str());
   Tensor sum = Tensor::empty(a.x.shape()), y = Tensor::empty(a.x.shape());
   const bool record = recorded(context, a) || recorded(context, a.x, w);
-  const Tensor stats = record ? Tensor::empty({a.x.rows(), 2}, DType::f64) : Tensor();
-  norm_forward({.kind = row_norm(w.kind),
-                .rows = a.x.rows(),
-                .width = a.x.width(),
-                .x = a.x.f32(),
-                .branch = a.branch.f32(),
-                .alpha = static_cast<float>(a.alpha),
-                .gate = kernel_gate(a),
-                .gain = values(w.gain),
-                .bias = values(w.bias),
-                .gain_offset = w.unit_offset ? 1.0f : 0.0f,
-                .eps = static_cast<float>(w.eps),
-                .scale = static_cast<float>(s),
-                .sum = sum.f32(),
-                .y = y.f32(),
-                .stats = record ? stats.data<double>() : nullptr});
+  const RowNormRun run{w, s, sum.without_grad(),
+                       record ? Tensor::empty({a.x.rows(), 2}, DType::f64) : Tensor()};
+  NormForward f = forward_of(run);
+  f.x = a.x.f32();
+  f.branch = a.branch.f32();
+  f.alpha = static_cast<float>(a.alpha);
+  f.gate = kernel_gate(a);
+  f.sum = sum.f32();
+  f.y = y.f32();
+  norm_forward(f);
   if (!record) return {sum, y};
   sum.set_requires_grad();
   y.set_requires_grad();
-  context.tape->record([a = for_backward(a), w, s, stats, kept = sum.without_grad(),
-                        sum_slot = sum.gradient(), y_slot = y.gradient()] {
+  context.tape->record([a = for_backward(a), run, sum_slot = sum.gradient(), y_slot = y.gradient()] {
     if (!arrived(y_slot)) return residual_backward_of(a, sum_slot);
     const Tensor dy = *y_slot->value;
     const Tensor dsum = arrived(sum_slot) ? *sum_slot->value : Tensor();
     const AdditionTargets t = addition_targets(a, dsum.defined() ? sum_slot : y_slot);
-    const GradientTarget dgain = target_or_null(w.gain), dbias = target_or_null(w.bias);
-    norm_backward({.kind = row_norm(w.kind),
-                   .rows = a.x.rows(),
-                   .width = a.x.width(),
-                   .dy = dy.f32(),
-                   .dsum = values(dsum),
-                   .sum = kept.f32(),
-                   .stats = stats.data<double>(),
-                   .gain = values(w.gain),
-                   .gain_offset = w.unit_offset ? 1.0f : 0.0f,
-                   .eps = static_cast<float>(w.eps),
-                   .scale = static_cast<float>(s),
-                   .alpha = static_cast<float>(a.alpha),
-                   .gate = kernel_gate(a),
-                   .branch = a.branch.f32(),
-                   .d_stream = t.stream.data,
-                   .d_branch = t.branch.data,
-                   .dgain = dgain.data,
-                   .dbias = dbias.data,
-                   .dgate = t.gate.data,
-                   .add_stream = t.stream.add,
-                   .add_branch = t.branch.add,
-                   .add_gain = dgain.add,
-                   .add_bias = dbias.add,
-                   .add_gate = t.gate.add});
+    NormBackward b = backward_of(run, dy.f32());
+    b.dsum = values(dsum);
+    b.alpha = static_cast<float>(a.alpha);
+    b.gate = kernel_gate(a);
+    b.branch = a.branch.f32();
+    b.d_stream = t.stream.data;
+    b.d_branch = t.branch.data;
+    b.dgate = t.gate.data;
+    b.add_stream = t.stream.add;
+    b.add_branch = t.branch.add;
+    b.add_gate = t.gate.add;
+    norm_backward(b);
   });
   return {sum, y};
 }
