@@ -27,10 +27,7 @@ void scaled_row_of(int64_t n, float scale, const T* x, float* y, bool add) {
   const F32 d;
   const int64_t lanes = hn::Lanes(d);
   int64_t i = 0;
-  // Highway 1.0 widens infinity in f16 to 65536 where the processor has no instruction for it.
-  if constexpr (!std::is_same_v<T, Float16>) {
-    for (; i + lanes <= n; i += lanes) store(d, hn::Mul(hn::Set(d, scale), load_f32(x + i)), y + i, add);
-  }
+  for (; i + lanes <= n; i += lanes) store(d, hn::Mul(hn::Set(d, scale), load_f32(x + i)), y + i, add);
   for (; i < n; ++i) {
     float v;
     if constexpr (std::is_same_v<T, float>) {
