@@ -17,9 +17,10 @@ struct EvalSettings {
   Precision dtype = Precision::f32;
 };
 
-std::vector<int32_t> token_ids(const std::vector<int64_t>& ids) {
+std::vector<int32_t> token_ids(const char* flag, const std::vector<int64_t>& ids) {
   for (const int64_t id : ids) {
-    if (id < 0 || id > INT32_MAX) throw Error(ErrorKind::usage, fmt::format("--ids: {} is no token id", id));
+    if (id < 0 || id > INT32_MAX)
+      throw Error(ErrorKind::usage, fmt::format("{}: {} is no token id", flag, id));
   }
   return {ids.begin(), ids.end()};
 }
@@ -46,10 +47,15 @@ void evaluate_text(const EvalSettings& s, const Model& model) {
 void evaluate(const EvalSettings& s) {
   if (s.text.empty() == s.ids.empty()) throw Error(ErrorKind::usage, "eval takes either --text or --ids");
   if (s.ids.empty() != s.logits.empty()) throw Error(ErrorKind::usage, "--ids and --logits go together");
-  if (s.batch < 1 || s.length < 0) throw Error(ErrorKind::usage, "--batch and --length have to be 1 or more");
+  if (s.batch < 1) throw Error(ErrorKind::usage, fmt::format("--batch is {}, expected at least 1", s.batch));
   const Model model = Model::load(model_folder(s.model));
+  const int64_t longest = model.config().max_length;
+  if (s.length < 0 || s.length > longest) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--length is {}, expected 1 to the model's {}", s.length, longest));
+  }
   if (!s.ids.empty()) {
-    write_logits(model, token_ids(s.ids), token_ids(s.decoder_ids), s.logits);
+    write_logits(model, token_ids("--ids", s.ids), token_ids("--decoder-ids", s.decoder_ids), s.logits);
   } else {
     evaluate_text(s, model);
   }

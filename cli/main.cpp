@@ -59,11 +59,12 @@ std::string unknown_argument(const CLI::App& app, const std::string& got) {
 }
 
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App& command = innermost(app);
+  std::string command = app.get_name();
+  for (const CLI::App* a = &app; !a->get_subcommands().empty(); command += " " + a->get_name())
+    a = a->get_subcommands().back();
   const auto unknown = app.remaining(true);
   const std::string what = unknown.empty() ? error.what() : unknown_argument(app, unknown.front());
-  const std::string help = &command == &app ? "plumb --help" : "plumb " + command.get_name() + " --help";
-  return fail(kUsage, what + " (" + help + " lists what there is)");
+  return fail(kUsage, what + " (" + command + " --help lists what there is)");
 }
 
 int exit_code(plumb::ErrorKind kind) {

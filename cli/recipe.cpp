@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <sstream>
 
 #include "plumb/error.h"
@@ -18,14 +19,24 @@ namespace {
   throw Error(ErrorKind::usage, what);
 }
 
+// All of `text` as a T; the error if it is none, or beyond T.
 template <class T>
-T parse_with_charconv(const std::string& text, const std::string& where, const char* expected) {
-  T value{};
+std::errc parse_all(const std::string& text, T& value) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end)
-    refuse(fmt::format("{} is \"{}\": expected {}", where, text, expected));
-  return value;
+  return rest == end ? error : std::errc::invalid_argument;
+}
+
+template <class T>
+T parse_whole(const std::string& text, const std::string& where) {
+  T value{};
+  if (parse_all(text, value) == std::errc()) return value;
+  const std::string digits = text.substr(text.starts_with('-'));
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos)
+    refuse(fmt::format("{} is \"{}\": expected a whole number", where, text));
+  using Limits = std::numeric_limits<T>;
+  refuse(fmt::format("{} is {}: expected a whole number from {} to {}", where, text, Limits::min(),
+                     Limits::max()));
 }
 
 const char* kind_words(Settings::Kind kind) {
@@ -33,6 +44,7 @@ const char* kind_words(Settings::Kind kind) {
     case Settings::Kind::boolean:
       return "true or false";
     case Settings::Kind::integer:
+    case Settings::Kind::unsigned_integer:
       return "a whole number";
     case Settings::Kind::number:
       return "a number";
@@ -50,6 +62,10 @@ std::optional<std::string> scalar_text(const toml::node& node, Settings::Kind ki
       return {};
     case Settings::Kind::number:
       if (const auto* v = node.as_floating_point()) return fmt::format("{}", v->get());
+      if (const auto* v = node.as_integer()) return std::to_string(v->get());
+      return {};
+    case Settings::Kind::unsigned_integer:
+      if (const auto* v = node.as_string()) return v->get();
       [[fallthrough]];
     case Settings::Kind::integer:
       if (const auto* v = node.as_integer()) return std::to_string(v->get());
@@ -70,11 +86,19 @@ bool parse_boolean(const std::string& text, const std::string& where) {
 }
 
 int64_t parse_integer(const std::string& text, const std::string& where) {
-  return parse_with_charconv<int64_t>(text, where, "a whole number");
+  return parse_whole<int64_t>(text, where);
+}
+
+uint64_t parse_unsigned(const std::string& text, const std::string& where) {
+  return parse_whole<uint64_t>(text, where);
 }
 
 double parse_number(const std::string& text, const std::string& where) {
-  const auto value = parse_with_charconv<double>(text, where, "a number");
+  double value = 0;
+  const std::errc error = parse_all(text, value);
+  if (error == std::errc::result_out_of_range)
+    refuse(fmt::format("{} is {}: expected a number of a size from 1e-307 to 1e308, or 0", where, text));
+  if (error != std::errc()) refuse(fmt::format("{} is \"{}\": expected a number", where, text));
   if (!std::isfinite(value)) refuse(fmt::format("{} is {}: expected a finite number", where, text));
   return value;
 }

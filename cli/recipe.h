@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "plumb/config.h"
@@ -21,6 +22,7 @@ namespace plumb::cli {
 // One value from its text. `where` names the flag, or the recipe's line and key: Error(usage) otherwise.
 bool parse_boolean(const std::string& text, const std::string& where);
 int64_t parse_integer(const std::string& text, const std::string& where);
+uint64_t parse_unsigned(const std::string& text, const std::string& where);
 double parse_number(const std::string& text, const std::string& where);
 size_t parse_choice(const std::string& text, std::span<const char* const> names, const std::string& where);
 
@@ -42,10 +44,10 @@ struct Unwrapped<std::vector<T>> {
 
 class Settings {
  public:
-  enum class Kind { boolean, integer, number, text };
+  enum class Kind { boolean, integer, unsigned_integer, number, text };
 
-  // `field` has to outlive this. Types: bool, integers, double, std::string, enums with EnumNames, and
-  // std::optional (unset: not written to a recipe) and std::vector of them.
+  // `field` has to outlive this. Types: bool, int64_t, uint64_t, double, std::string, enums with EnumNames,
+  // and std::optional (unset: not written to a recipe) and std::vector of them.
   template <class T>
   void add(const std::string& group, std::string name, T& field, const std::string& help);
 
@@ -100,9 +102,9 @@ T parse_value(const std::string& text, const std::string& where) {
   } else if constexpr (std::is_floating_point_v<T>) {
     return static_cast<T>(parse_number(text, where));
   } else if constexpr (std::is_same_v<T, uint64_t>) {
-    return static_cast<T>(parse_integer(text.starts_with("-") ? "negative " + text : text, where));
-  } else if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(parse_integer(text, where));
+    return parse_unsigned(text, where);
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    return parse_integer(text, where);
   } else {
     return text;
   }
@@ -117,7 +119,8 @@ std::string value_toml(const T& value) {
   } else if constexpr (std::is_floating_point_v<T>) {
     return number_toml(value);
   } else if constexpr (std::is_integral_v<T>) {
-    return std::to_string(value);
+    const std::string text = std::to_string(value);
+    return std::in_range<int64_t>(value) ? text : quote_toml(text);  // TOML's integers end at 2^63
   } else {
     return quote_toml(value);
   }
@@ -139,7 +142,7 @@ void Settings::add(const std::string& group, std::string name, T& field, const s
     s.kind = Kind::number;
     s.type = "X";
   } else if constexpr (std::is_integral_v<Value>) {
-    s.kind = Kind::integer;
+    s.kind = std::is_signed_v<Value> ? Kind::integer : Kind::unsigned_integer;
   }
   s.assign = [&field](const std::vector<std::string>& values, const std::string& where) {
     if constexpr (list) {

@@ -1,8 +1,11 @@
 #include "run_settings.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "plumb/error.h"
 
@@ -37,6 +40,20 @@ void load_recipe(TrainCommand& c) {
     c.settings.load(read_text(c.recipe), c.recipe);
   } else {
     c.settings.load(recipe_text(c.recipe), "the recipe " + c.recipe);
+  }
+}
+
+// Counts of which 0 says "none" or "as it comes", and which nothing checks later on.
+void refuse_negative(const TrainCommand& c) {
+  const std::pair<const char*, int64_t> counts[] = {{"--probe-every", c.run.probe_every},
+                                                    {"--sample-tokens", c.run.sample_tokens},
+                                                    {"--layers", c.run.layers},
+                                                    {"--encoder-layers", c.config.encoder_layers},
+                                                    {"--decoder-layers", c.config.decoder_layers},
+                                                    {"--vocab-size", c.config.vocab_size}};
+  for (const auto& [flag, count] : counts) {
+    if (count < 0)
+      throw Error(ErrorKind::usage, fmt::format("{} is {}: it has to be at least 0", flag, count));
   }
 }
 
@@ -98,12 +115,14 @@ void resolve_config(TrainCommand& c) {
     const std::string type = c.settings.value("model-type");
     if (!type.empty()) c.config = family_default(type);
     c.settings.apply();
+    refuse_negative(c);
     resolve_kind(c);
   } else {
     const std::string flag = c.settings.flag_of_group(kModelGroup);
     if (!flag.empty())
       throw Error(ErrorKind::usage, flag + " and --from: a model that exists has its own config");
     c.settings.apply([](const std::string& group) { return group != kModelGroup; });
+    refuse_negative(c);
   }
 }
 

@@ -31,10 +31,6 @@ std::string free_folder(const std::string& recipe) {
 void resolve(TrainCommand& c) {
   resolve_config(c);
   validate(c.options);
-  if (c.run.probe_every < 0)
-    throw Error(ErrorKind::usage, "--probe-every is negative: expected 0 or more steps");
-  if (c.run.sample_tokens < 0)
-    throw Error(ErrorKind::usage, "--sample-tokens is negative: expected 0 or more");
   if (c.resume.empty()) {
     if (c.run.out.empty()) c.run.out = free_folder(c.recipe);
     if (Trainer::holds_run(c.run.out)) {
@@ -58,7 +54,7 @@ Tokenizer make_tokenizer(const TrainCommand& c) {
   if (c.run.tokenizer != "bpe") return Tokenizer::load(c.run.tokenizer);
   say("training a tokenizer on " + c.run.text);
   TokenizerTraining training;
-  if (c.config.vocab_size > 0) training.vocab_size = static_cast<int>(c.config.vocab_size);
+  if (c.config.vocab_size > 0) training.vocab_size = c.config.vocab_size;
   return Tokenizer::train_bpe({c.run.text}, training);
 }
 

@@ -17,8 +17,8 @@ namespace plumb {
 enum class TokenRole { bos, eos, pad, unk, mask };
 
 struct TokenizerTraining {
-  int vocab_size = 4096;  // upper bound, specials and the 256 bytes included; small texts give fewer
-  int64_t min_count = 2;  // a pair that is seen less often is not merged
+  int64_t vocab_size = 4096;  // upper bound, specials and the 256 bytes included; small texts give fewer
+  int64_t min_count = 2;      // a pair that is seen less often is not merged
   std::function<void(std::string_view phase, uint64_t done, uint64_t total)> progress;  // may be empty
 };
 

@@ -162,7 +162,7 @@ Tokenizer Tokenizer::train_bpe(const std::vector<std::string>& paths, const Toke
     learning.byte_ids[byte] = learning.first_id;
     impl->add_token(learning.first_id++, spell_byte(byte));
   }
-  learning.most_merges = options.vocab_size - kLeast;
+  learning.most_merges = static_cast<int>(options.vocab_size) - kLeast;
   learning.min_count = options.min_count;
   if (options.progress) {
     learning.progress = [&](uint64_t done, uint64_t total) {

@@ -20,13 +20,15 @@ struct Bounds {
   double low, high;
   bool low_open = false, high_open = false;
 
-  void check(double value) const {
+  template <class T>
+  void check(T option) const {
+    const auto value = static_cast<double>(option);
     const bool enough = low_open ? value > low : value >= low;
     const bool too_much = high_open ? value >= high : value > high;
     if (std::isfinite(value) && enough && !too_much) return;
     const std::string range = too_much ? fmt::format("{} {}", high_open ? "below" : "at most", high)
                                        : fmt::format("{} {}", low_open ? "above" : "at least", low);
-    throw Error(ErrorKind::usage, fmt::format("{} is {}: it has to be {}", flag(name), value, range));
+    throw Error(ErrorKind::usage, fmt::format("{} is {}: it has to be {}", flag(name), option, range));
   }
 };
 
@@ -65,7 +67,7 @@ void validate(const TrainOptions& options) {
   visit_train(options, [](const char* name, const auto& value, const char*) {
     if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
       for (const Bounds& bounds : kBounds) {
-        if (std::string_view(bounds.name) == name) bounds.check(static_cast<double>(value));
+        if (std::string_view(bounds.name) == name) bounds.check(value);
       }
     }
   });

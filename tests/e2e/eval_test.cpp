@@ -32,6 +32,13 @@ TEST_F(TrainCommand, EvalReadsAllOfATextAndDumpsLogits) {
   expect_error(plumb({"eval", "run/model", "--ids", "1"}), 2, {"--logits"});
   expect_error(plumb({"eval", "run/model", "--ids", "259", "--logits", "x"}), 1, {"259"});
   expect_error(plumb({"eval", "run/model", "--ids", "-1", "--logits", "x"}), 2, {"-1"});
+  expect_error(plumb({"eval", "run/model", "--ids", "1", "--decoder-ids", "-7", "--logits", "x"}), 2,
+               {"--decoder-ids: -7"});
+  expect_error(plumb({"eval", "run/model", "--text", "text.txt", "--batch", "0"}), 2, {"--batch is 0"});
+  for (const char* length : {"-1", "33", "99999999999"}) {
+    expect_error(plumb({"eval", "run/model", "--text", "text.txt", "--length", length}), 2,
+                 {std::string("--length is ") + length + ", expected 1 to the model's 32"});
+  }
   expect_error(plumb({"eval", "nowhere", "--text", "text.txt"}), 1, {"nowhere"});
 }
 

@@ -40,6 +40,9 @@ TEST_F(TrainErrors, Recipes) {
   expect_recipe_error("steps = 3\nsteps = 4\n", {"bad.toml line 2"});
   expect_recipe_error("steps = \n", {"bad.toml line 1"});
   expect_recipe_error("steps = 0\n", {"--steps is 0", "at least 1"});
+  expect_recipe_error("seed = -1\n", {"bad.toml line 1: seed is -1", "from 0 to"});
+  expect_recipe_error("seed = \"one\"\n", {"bad.toml line 1: seed is \"one\"", "a whole number"});
+  expect_recipe_error("seed = 0.5\n", {"bad.toml line 1: seed", "a whole number"});
   expect_error(train({"no-such-recipe.toml"}), 2, {"no-such-recipe.toml", "default"});
   expect_error(train({"defualt"}), 2, {"did you mean \"default\"?"});
 }
@@ -47,13 +50,22 @@ TEST_F(TrainErrors, Recipes) {
 TEST_F(TrainErrors, Flags) {
   expect_flag_error({"--stepz", "3"}, 2, {"--stepz", "--steps"});
   expect_flag_error({"--steps", "three"}, 2, {"--steps", "three"});
-  expect_flag_error({"--steps", "99999999999999999999"}, 2, {"--steps"});
+  expect_flag_error({"--steps", "99999999999999999999"}, 2,
+                    {"--steps is 99999999999999999999: expected a whole number", "to 9223372036854775807"});
+  expect_flag_error({"--steps", "9000000000000000001"}, 2, {"--steps is 9000000000000000001", "at most"});
+  expect_flag_error({"--lr", "1e999"}, 2, {"--lr is 1e999", "1e308"});
   expect_flag_error({"--lr", "-1"}, 2, {"--lr is -1", "above 0"});
   expect_flag_error({"--lr", "nan"}, 2, {"--lr", "finite"});
   expect_flag_error({"--beta1", "1"}, 2, {"--beta1 is 1", "below 1"});
-  expect_flag_error({"--seed", "-3"}, 2, {"--seed"});
+  expect_flag_error({"--seed", "-3"}, 2,
+                    {"--seed is -3: expected a whole number from 0 to 18446744073709551615"});
+  expect_flag_error({"--seed", "18446744073709551616"}, 2, {"--seed is 18446744073709551616: expected"});
+  expect_flag_error({"--seed", "-"}, 2, {"--seed is \"-\": expected a whole number"});
   expect_flag_error({"--placement", "pre-nrom"}, 2, {"--placement", "did you mean \"pre-norm\"?"});
-  expect_flag_error({"--probe-every", "-1"}, 2, {"--probe-every"});
+  for (const char* flag : {"--probe-every", "--sample-tokens", "--layers", "--vocab-size"})
+    expect_flag_error({flag, "-1"}, 2, {flag + std::string(" is -1: it has to be at least 0")});
+  expect_flag_error({"--tokenizer", "bpe", "--vocab-size", "99999999999999"}, 2,
+                    {"99999999999999", "16777216"});
   expect_flag_error({"--task", "revers"}, 2, {"revers", "reverse"});
   expect_flag_error({"--kind", "encoder-decoder"}, 2, {"--task"});
 }

@@ -113,6 +113,18 @@ TEST_F(TrainCommand, FlagsWinOverTheRecipeAndTheResolvedOneIsSaved) {
 }
 
 // Every built-in recipe, cut down to a size that a test can afford.
+TEST_F(TrainCommand, EverySeedOf64BitsRunsAndGoesOn) {
+  const std::string most = "18446744073709551615", beyond_toml = "9223372036854775808";
+  ASSERT_EQ(train({"--steps", "4", "--out", "straight", "--seed", most}).exit_code, 0);
+  ASSERT_EQ(train({"--steps", "2", "--out", "run", "--seed", most}).exit_code, 0);
+  EXPECT_NE(read_file(folder / "run/recipe.toml").find("seed = \"" + most + "\""), std::string::npos);
+  const ProcessResult r = plumb({"train", "--resume", "run", "--steps", "4"});
+  ASSERT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_EQ(r.err.find("--seed"), std::string::npos) << "the seed is no change: " << r.err;
+  ASSERT_EQ(train({"--steps", "2", "--out", "other", "--seed", beyond_toml}).exit_code, 0);
+  EXPECT_NE(metrics("other").front(), metrics("run").front());
+}
+
 TEST_F(TrainCommand, BuiltInRecipesRun) {
   for (const std::string& name : recipe_names()) {
     std::vector<std::string> all = {"train",        name,  "--steps",         "2", "--width",        "32",
