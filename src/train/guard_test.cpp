@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+
+#include "model/transformer.h"
+#include "train/test_run.h"
 
 namespace plumb {
 namespace {
@@ -53,6 +57,73 @@ TEST(Guard, GoesOnFromItsState) {
   Guard resumed(o);
   resumed.restore(stopped.state());
   EXPECT_EQ(straight.judge(2.6, 1).z, resumed.judge(2.6, 1).z);
+}
+
+// In a run.
+
+TEST_F(TrainerTest, StepsThatAreNotFiniteChangeNothingAndEndTheRunInTheEnd) {
+  const Dataset data = small_text_data(folder);
+  ModelConfig config = small_config(data);
+  Model model = Model::create(config, 1);
+  TrainOptions options = small_options();
+  options.steps = 100;
+  options.eval_every = 0;
+  options.checkpoint_every = 2;
+  options.most_skips = 3;
+  Parameter* p = model.transformer().parameters().find("decoder.1.feed_forward.down.weight");
+  ASSERT_NE(p, nullptr);
+  std::vector<float> before;
+  int64_t skipped = 0;
+  Trainer trainer(model, data, options, folder / "run");
+  const auto poison = [&](const StepMetrics& m) {
+    skipped += m.skipped;
+    if (m.step == 4) {
+      p->value.f32()[5] = NAN;
+      before = values_of(model);
+    }
+  };
+  std::string why;
+  const std::string text =
+      logged([&] { why = error_of(ErrorKind::numeric, [&] { trainer.run({.step = poison}); }); });
+  EXPECT_NE(why.find("3 steps in a row"), std::string::npos);
+  EXPECT_NE(why.find("step-00000006.safetensors"), std::string::npos) << why;
+  EXPECT_NE(text.find("warning: step 5: the loss is nan; its update was skipped"), std::string::npos) << text;
+  EXPECT_EQ(skipped, 3);
+  std::vector<float> after = values_of(model);
+  ASSERT_EQ(after.size(), before.size());
+  EXPECT_EQ(std::memcmp(after.data(), before.data(), after.size() * sizeof(float)), 0);
+  EXPECT_EQ(metrics_of(folder / "run").back().dump(),
+            Json::parse("{\"step\":7,\"loss\":null,\"nll\":null,\"lr\":" +
+                        Json(options.lr * schedule_factor(options, 7)).dump() +
+                        ",\"grad_norm\":null,\"tokens\":64,\"skipped\":true}")
+                .dump());
+}
+
+TEST_F(TrainerTest, ASkippedStepLeavesBatchStatisticsAsTheyWere) {
+  const Dataset data = small_text_data(folder);
+  ModelConfig config = small_config(data);
+  config.layer.norm = NormKind::batch_norm;
+  Model model = Model::create(config, 1);
+  TrainOptions options = small_options();
+  options.spike_window = 2;
+  options.spike_z = 1e-9;  // every rise is a spike
+  options.spike = SpikeAction::skip;
+  options.most_skips = 1000;
+  options.lr = 1e-6;
+  std::vector<float> before;
+  int64_t skipped = 0;
+  Trainer(model, data, options, folder / "run").run({.step = [&](const StepMetrics& m) {
+    const std::vector<float> after = values_of(model);
+    if (m.skipped) {
+      ++skipped;
+      EXPECT_EQ(after, before) << m.step;
+    } else {
+      EXPECT_NE(after, before) << m.step;
+    }
+    before = after;
+  }});
+  EXPECT_GT(skipped, 0);
+  EXPECT_LT(skipped, options.steps);
 }
 
 }  // namespace

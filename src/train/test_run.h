@@ -6,10 +6,15 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "base/json.h"
 #include "base/log.h"
+#include "model/transformer.h"
 #include "plumb/error.h"
+#include "plumb/signal.h"
 #include "plumb/trainer.h"
 
 namespace plumb {
@@ -88,6 +93,25 @@ std::string error_of(ErrorKind kind, const F& f) {
   return "";
 }
 
+// The lines of metrics.jsonl without what depends on the clock.
+inline std::vector<Json> metrics_of(const std::string& run) {
+  std::ifstream in(run + "/metrics.jsonl");
+  std::vector<Json> lines;
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(Json::parse(line));
+    lines.back().erase("seconds");
+  }
+  return lines;
+}
+
+inline std::vector<float> values_of(const Model& model) {
+  std::vector<float> all;
+  for (const auto& p : model.transformer().parameters().all()) {
+    all.insert(all.end(), p->value.f32(), p->value.f32() + p->value.numel());
+  }
+  return all;
+}
+
 // What is logged while `f` runs.
 template <class F>
 std::string logged(const F& f) {
@@ -98,5 +122,12 @@ std::string logged(const F& f) {
   set_log_level(LogLevel::silent);
   return text;
 }
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  TrainerTest() { set_log_level(LogLevel::silent); }
+  ~TrainerTest() override { forget_stop(); }
+  Folder folder;
+};
 
 }  // namespace plumb
