@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/check.h"
 #include "kernels/reduce.h"
 #include "plumb/error.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 constexpr size_t kShown = 3;
 constexpr double kRounding = 1e-7;
+constexpr const char* kKeyBias =
+    "softmax does not change when all its logits shift, which is all a key bias does";
 
 std::string some(const std::vector<std::string>& names) {
   const std::vector<std::string> first(names.begin(), names.begin() + std::min(kShown, names.size()));
@@ -36,9 +39,26 @@ bool is_zero(const Tensor& t) {
   return std::all_of(t.f32(), t.f32() + t.numel(), [](float v) { return v == 0; });
 }
 
+// Numbers [first, first + count) of a parameter; none where count is 0.
+struct Part {
+  int64_t first = 0, count = 0;
+};
+
+// Where the key bias stands in a bias of queries, keys and values in one, whose matrix knows its parts.
+Part fused_key_bias(const Parameter& p, const ParameterTable& parameters) {
+  if (!p.name.ends_with(".qkv.bias")) return {};
+  const Parameter* matrix = parameters.find(p.name.substr(0, p.name.size() - 4) + "weight");
+  PLUMB_CHECK(matrix && matrix->init.size() == 3, "{} and its matrix", p.name);
+  return {matrix->init[0].count, matrix->init[1].count};
+}
+
+double rms_of(const Tensor& t, Part part) {
+  return std::sqrt(sum_of_squares(part.count, t.f32() + part.first) /
+                   std::max(1.0, static_cast<double>(part.count)));
+}
+
 std::string reason_of(const Parameter& p, const ParameterTable& parameters) {
-  if (p.name.ends_with("key.bias"))
-    return "softmax does not change when all its logits shift, which is all a key bias does";
+  if (p.name.ends_with("key.bias")) return kKeyBias;
   const Parameter* gate = gate_of(p, parameters);
   if (gate && is_zero(gate->value))
     return "its branch stands behind a gate that starts at 0, and moves once the gate does";
@@ -69,18 +89,20 @@ void FirstStepCheck::before_update(const ParameterTable& parameters, double grad
   for (const auto& p : parameters.all()) {
     const Tensor g = p->value.grad();
     if (!g.defined()) continue;
-    const double own =
-        std::sqrt(sum_of_squares(g.numel(), g.f32()) / std::max(1.0, static_cast<double>(g.numel())));
-    if (own <= kRounding * rms) silent_.push_back({p.get(), reason_of(*p, parameters)});
+    const Part key = fused_key_bias(*p, parameters);
+    if (rms_of(g, {0, g.numel()}) <= kRounding * rms) {
+      silent_.push_back({p.get(), p->name, reason_of(*p, parameters)});
+    } else if (key.count > 0 && rms_of(g, key) <= kRounding * rms) {
+      silent_.push_back({p.get(), p->name + " (keys)", kKeyBias, true});
+    }
   }
 }
 
 std::vector<std::string> FirstStepCheck::lines(const std::vector<ParameterUpdate>& updates) const {
   std::map<std::string, std::vector<std::string>> by_reason;
-  for (const Finding& f : silent_)
-    by_reason["the gradient is 0 (" + f.reason + "): "].push_back(f.parameter->name);
+  for (const Finding& f : silent_) by_reason["the gradient is 0 (" + f.reason + "): "].push_back(f.name);
   for (const ParameterUpdate& u : updates) {
-    const auto same = [&](const Finding& f) { return f.parameter == u.parameter; };
+    const auto same = [&](const Finding& f) { return f.parameter == u.parameter && !f.part; };
     if (u.sum_of_squares > 0 || std::any_of(silent_.begin(), silent_.end(), same)) continue;
     by_reason["the first step did not move it (the update is below the rounding of the weights): "].push_back(
         u.parameter->name);

@@ -17,7 +17,8 @@ void throw_unreached(const std::vector<std::string>& names);
 
 // Parameters that the first step left where they were, or whose gradient is nothing but rounding (its rms
 // below 1e-7 of the whole gradient's), with the likely reason; one line for each reason, empty if all is
-// well. `before_update` takes what the gradients say; lines() is called with the updates that followed.
+// well. In a fused bias of queries, keys and values the keys are looked at too. `before_update` takes what
+// the gradients say; lines() is called with the updates that followed.
 class FirstStepCheck {
  public:
   void before_update(const ParameterTable& parameters, double gradient_norm);
@@ -26,7 +27,8 @@ class FirstStepCheck {
  private:
   struct Finding {
     const Parameter* parameter = nullptr;
-    std::string reason;
+    std::string name, reason;
+    bool part = false;  // only a part of it has no gradient
   };
   std::vector<Finding> silent_;
 };

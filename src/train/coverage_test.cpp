@@ -55,6 +55,26 @@ TEST_F(TrainerTest, ParametersThatDoNotMoveAreReportedOnceWithTheReason) {
   }
 }
 
+TEST_F(TrainerTest, TheKeysOfAFusedBiasAreNamedWhereNothingMovesThem) {
+  const Dataset data = small_text_data(folder);
+  ModelConfig config = small_config(data);
+  config.positions = Positions::learned;
+  config.layer.attention_bias = config.layer.qkv_fused = true;
+  config.layer.heads = 4;
+  config.layer.kv_heads = 2;
+  Model fused = Model::create(config, 1);
+  const std::string text = logged([&] { Trainer(fused, data, small_options(), folder / "a").run(); });
+  EXPECT_NE(text.find("a key bias does): decoder.0.attention.qkv.bias (keys), "
+                      "decoder.1.attention.qkv.bias (keys)\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+
+  config.positions = Positions::rope;  // turns with the key's place: it has a gradient
+  Model rotary = Model::create(config, 1);
+  EXPECT_EQ(logged([&] { Trainer(rotary, data, small_options(), folder / "b").run(); }), "");
+}
+
 TEST_F(TrainerTest, ExpertsThatNoTokenChoseAreNamed) {
   const Dataset data = small_text_data(folder);
   ModelConfig config = small_config(data);
