@@ -231,6 +231,10 @@ FileStatus file_status(const std::string& path) {
           static_cast<uint64_t>(status.st_dev), static_cast<uint64_t>(status.st_ino)};
 }
 
+void touch_file(const std::string& path) {
+  if (utimensat(AT_FDCWD, path.c_str(), nullptr, 0) != 0) fail("set the time of", path, errno);
+}
+
 std::string join_path(std::string_view folder, std::string_view name) {
   std::string path(folder);
   if (!path.empty() && path.back() != '/') path += '/';

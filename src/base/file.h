@@ -86,6 +86,7 @@ struct FileStatus {
   uint64_t device = 0, inode = 0;  // two paths with equal pairs are one file
 };
 FileStatus file_status(const std::string& path);
+void touch_file(const std::string& path);  // it was modified now
 
 // folder + "/" + name, without doubling the slash.
 std::string join_path(std::string_view folder, std::string_view name);

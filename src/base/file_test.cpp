@@ -1,8 +1,10 @@
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <functional>
@@ -138,6 +140,18 @@ TEST_F(FileTest, ListsSortedAndFollowsLinksToFilesOnly) {
   EXPECT_EQ(file_status(path("a")).inode, file_status(path("link")).inode);
   remove_file(path("loop"));
   remove_file(path("link"));
+}
+
+TEST_F(FileTest, TouchingSetsTheTime) {
+  write_file_atomically(path("a"), "x");
+  const timespec past[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, path("a").c_str(), past, 0), 0);
+  EXPECT_EQ(file_status(path("a")).modified_ns, 1000 * int64_t{1'000'000'000});
+  touch_file(path("a"));
+  write_file_atomically(path("b"), "x");
+  EXPECT_NEAR(static_cast<double>(file_status(path("b")).modified_ns - file_status(path("a")).modified_ns), 0,
+              60e9);
+  EXPECT_NE(message_of([&] { touch_file(path("missing")); }).find("missing"), std::string::npos);
 }
 
 TEST_F(FileTest, Paths) {

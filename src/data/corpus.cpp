@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -20,6 +21,7 @@ namespace {
 constexpr uint64_t kSmallestBlock = 256, kLargestBlock = 64 << 10;
 constexpr uint64_t kHeldOutBlocks = 16;     // about so many, where the text is long enough
 constexpr uint64_t kBytesAtOnce = 8 << 20;  // of text in memory
+constexpr auto kUnused = std::chrono::days(30);
 
 std::string default_cache_folder() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return join_path(cache, "plumb");
@@ -157,6 +159,31 @@ std::optional<TokenFile> find_usable(const std::string& path, const TokenFileHea
   return std::nullopt;
 }
 
+void remove_files(const std::string& folder, const std::string& start, const std::string& end) {
+  for (const std::string& name : list_folder(folder)) {
+    if (name.starts_with(start) && name.ends_with(end)) remove_file(join_path(folder, name));
+  }
+}
+
+// Each token file has a lock beside it, whose time is when it was last opened. Files of either kind and what
+// killed processes left of them go when that is long ago, if nobody holds the lock. Whoever has the file
+// mapped keeps its content; whoever was waiting for the lock makes the file again.
+void remove_unused(const std::string& folder) {
+  const auto oldest =
+      std::chrono::nanoseconds((std::chrono::system_clock::now() - kUnused).time_since_epoch());
+  for (const std::string& name : list_folder(folder)) {
+    const std::string path = join_path(folder, name);
+    const auto is_old = [&] { return file_status(path).modified_ns < oldest.count(); };
+    try {
+      if (!name.ends_with(".tokens.lock") || !is_old()) continue;
+      const auto lock = FileLock::try_lock(path);
+      if (lock && is_old()) remove_files(folder, name.substr(0, name.rfind('.')), "");
+    } catch (const Error& error) {
+      log_debug(error.what());  // another user's, or gone meanwhile: no reason to stop
+    }
+  }
+}
+
 TokenFileHeader header_for(const Tokenizer& tokenizer, const TextOptions& options) {
   if (!(options.held_out >= 0 && options.held_out <= 0.5)) {
     throw Error(ErrorKind::usage,
@@ -188,9 +215,11 @@ TokenFile open_corpus(const std::string& path, const Tokenizer& tokenizer, const
   key.add(absolute_path(path));
   key.add(header.tokenizer_hash);
   key.add(fmt::format("{}", header.held_out));
-  const std::string token_path = join_path(folder, hash_hex(key.value()) + ".tokens");
+  const std::string token_name = hash_hex(key.value()) + ".tokens";
+  const std::string token_path = join_path(folder, token_name);
 
   const FileLock lock(token_path + ".lock");
+  touch_file(token_path + ".lock");
   if (auto file = find_usable(token_path, header)) return *file;
   header.content_hash = check_text_files(files);
   if (const std::string notice = skip_notice(files); !notice.empty()) log_info(notice);
@@ -202,7 +231,9 @@ TokenFile open_corpus(const std::string& path, const Tokenizer& tokenizer, const
       options.held_out == 0
           ? kLargestBlock
           : std::clamp(static_cast<uint64_t>(held_out_bytes / kHeldOutBlocks), kSmallestBlock, kLargestBlock);
+  remove_files(folder, token_name, ".tmp");  // of processes that were killed
   Builder(token_path, header, tokenizer).run(files, options);
+  remove_unused(folder);
   return TokenFile(token_path);
 }
 

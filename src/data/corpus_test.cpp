@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <set>
 
@@ -174,6 +175,46 @@ TEST_F(CorpusTest, Refusals) {
   options_.held_out = 0.05;
   options_.cache_folder = text("good");
   EXPECT_EQ(message_of(text()), "cannot make the folder '" + text("good") + "': File exists");
+}
+
+TEST_F(CorpusTest, WhatNobodyOpenedForAMonthGoesWhenAnotherIsMade) {
+  const auto open = [&](const std::string& name) { return open_corpus(text(name), bytes_, options_); };
+  const auto age = [](const std::string& lock, int days) {
+    const auto now = std::filesystem::file_time_type::clock::now();
+    std::filesystem::last_write_time(lock, now - std::chrono::hours(24 * days));
+  };
+  for (const char* name : {"unused", "recent", "reused", "locked", "new"}) write(name, lines(50, name));
+  const TokenFile unused = open("unused"), recent = open("recent"), reused = open("reused"),
+                  locked = open("locked");
+  const auto before = ids(unused, Split::train);
+  const std::string left = unused.path() + ".held-out.123-4.tmp",
+                    other = join_path(options_.cache_folder, "notes.lock");
+  write_file_atomically(left, "half");
+  write_file_atomically(other, "not ours");
+  age(other, 31);
+  age(recent.path() + ".lock", 29);
+  for (const TokenFile& file : {unused, reused, locked}) age(file.path() + ".lock", 31);
+  open("reused");
+  EXPECT_TRUE(path_exists(unused.path())) << "nothing was made";
+  {
+    const FileLock lock(locked.path() + ".lock");
+    open("new");
+  }
+  for (const std::string& path : {unused.path(), unused.path() + ".lock", left})
+    EXPECT_FALSE(path_exists(path)) << path;
+  for (const TokenFile& file : {recent, reused, locked}) EXPECT_TRUE(path_exists(file.path())) << file.path();
+  EXPECT_TRUE(path_exists(other));
+  EXPECT_EQ(ids(unused, Split::train), before) << "still mapped";
+  EXPECT_EQ(ids(open("unused"), Split::train), before) << "made again";
+}
+
+TEST_F(CorpusTest, WhatAKilledProcessLeftGoesWhenItsFileIsMade) {
+  write("a", lines(50, "a"));
+  const std::string path = open_corpus(text(), bytes_, options_).path();
+  write_file_atomically(path + ".7-8.tmp", "half");
+  write("a", lines(60, "a"));
+  open_corpus(text(), bytes_, options_);
+  EXPECT_FALSE(path_exists(path + ".7-8.tmp"));
 }
 
 // A limit on the file size stands for a full disk.
