@@ -183,7 +183,28 @@ TEST(NormNumerics, B18WeightUsedOnce) {
   expect({dgain[0], dgain[1], dgain[2], dgain[3]}, {-0.050709, -0.101418, -1.064892, 1.301535});
 }
 
-TEST(NormNumerics, ScaleNormFloorAndZeroRow) {
+TEST(NormNumerics, ZeroRowsAreZeroAndHaveFiniteGradients) {
+  for (const RowNorm kind : {RowNorm::layer, RowNorm::rms, RowNorm::scale}) {
+    for (const int64_t width : {1, 21}) {
+      Floats x(width, 0), dy(random_array(width, 3)), y(width), dx(width);
+      double stats[2];
+      norm_forward({.kind = kind, .rows = 1, .width = width, .x = x.data(), .y = y.data(), .stats = stats});
+      norm_backward({.kind = kind,
+                     .rows = 1,
+                     .width = width,
+                     .dy = dy.data(),
+                     .sum = x.data(),
+                     .stats = stats,
+                     .d_stream = dx.data()});
+      for (int64_t i = 0; i < width; ++i) {
+        ASSERT_EQ(y[i], 0);
+        ASSERT_TRUE(std::isfinite(dx[i]));
+      }
+    }
+  }
+}
+
+TEST(NormNumerics, ScaleNormFloor) {
   NormForward a;
   a.kind = RowNorm::scale;
   a.eps = 0.5f;

@@ -80,6 +80,17 @@ void check_functions() {
   }
 }
 
+// What it would take away: NaN, infinities, numbers below the normal ones, and sums in the order as written.
+TEST(SimdMath, NothingIsBuiltWithFastMath) {
+#ifdef __FAST_MATH__
+  FAIL() << "-ffast-math";
+#endif
+  volatile float nan = std::nanf(""), large = 1e30f, tiny = 1e-38f;
+  EXPECT_TRUE(nan != nan);
+  EXPECT_EQ((1.0f + large) - large, 0.0f);
+  EXPECT_GT(tiny * 0.25f, 0.0f) << "flushed to zero";
+}
+
 TEST(SimdMath, FunctionsAndTheirLimits) {
   for_each_target(check_functions);
 }

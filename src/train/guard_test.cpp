@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "model/safetensors.h"
 #include "model/transformer.h"
+#include "train/checkpoint.h"
 #include "train/test_run.h"
 
 namespace plumb {
@@ -97,6 +99,60 @@ TEST_F(TrainerTest, StepsThatAreNotFiniteChangeNothingAndEndTheRunInTheEnd) {
                         Json(options.lr * schedule_factor(options, 7)).dump() +
                         ",\"grad_norm\":null,\"tokens\":64,\"skipped\":true}")
                 .dump());
+}
+
+// The checkpoints of steps 4 and 6, between which every step was skipped.
+TEST_F(TrainerTest, ASkippedStepLeavesTheOptimizerAsItWas) {
+  const Dataset data = small_text_data(folder);
+  Model model = Model::create(small_config(data), 1);
+  TrainOptions options = small_options();
+  options.steps = 6;
+  options.eval_every = 0;
+  options.checkpoint_every = 2;
+  Parameter* p = model.transformer().parameters().find("decoder.1.feed_forward.down.weight");
+  ASSERT_NE(p, nullptr);
+  Trainer(model, data, options, folder / "run").run({.step = [&](const StepMetrics& m) {
+    EXPECT_EQ(m.skipped, m.step > 4);
+    if (m.step == 4) p->value.f32()[5] = NAN;
+  }});
+  const SafetensorsFile before(checkpoint_path(folder / "run/checkpoints", 4)),
+      after(checkpoint_path(folder / "run/checkpoints", 6));
+  size_t moments = 0;
+  for (const SafetensorsFile::Entry& e : before.entries()) {
+    if (!e.name.starts_with("m:") && !e.name.starts_with("v:")) continue;
+    ++moments;
+    const Tensor a = before.tensor(e), b = after.tensor(e.name, e.dtype);
+    EXPECT_EQ(std::memcmp(a.raw(), b.raw(), a.numel() * sizeof(float)), 0) << e.name;
+  }
+  EXPECT_EQ(moments, 2 * model.transformer().parameters().all().size());
+}
+
+// Documents of one byte: a window of one token is the byte, or the end, which is never masked.
+TEST_F(TrainerTest, B24AStepWithoutTargetsIsToldAndChangesNothing) {
+  std::filesystem::create_directory(folder / "texts");
+  for (int i = 0; i < 40; ++i) std::ofstream(folder / ("texts/" + std::to_string(100 + i))) << "a";
+  const Dataset data = Dataset::masked_text(folder / "texts", Tokenizer::bytes(),
+                                            {.held_out = 0, .cache_folder = folder / "cache"});
+  Model model = Model::create(small_config(data), 1);
+  TrainOptions options = small_options();
+  options.batch = options.length = 1;
+  options.eval_every = 0;
+  std::vector<float> before;
+  int64_t without = 0;
+  const std::string text = logged([&] {
+    Trainer(model, data, options, folder / "run").run({.step = [&](const StepMetrics& m) {
+      const std::vector<float> after = values_of(model);
+      EXPECT_EQ(m.skipped, m.targets == 0);
+      if (m.targets == 0 && m.step > 1) {
+        EXPECT_EQ(after, before) << m.step;
+      }
+      without += m.targets == 0;
+      before = after;
+    }});
+  });
+  EXPECT_GT(without, 0);
+  EXPECT_LT(without, options.steps);
+  EXPECT_NE(text.find("has no target in any batch: nothing was learnt from it"), std::string::npos) << text;
 }
 
 TEST_F(TrainerTest, ASkippedStepLeavesBatchStatisticsAsTheyWere) {
