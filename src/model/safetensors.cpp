@@ -313,15 +313,4 @@ void write_safetensors(const std::string& path, std::vector<SavedTensor> tensors
   file.commit();
 }
 
-Tensor owned_f32(const Tensor& t) {
-  Tensor wide = Tensor::empty(t.shape());
-  widen({.src = t.raw(),
-         .dtype = t.dtype(),
-         .rows = t.rows(),
-         .width = t.width(),
-         .ld = t.width(),
-         .dst = wide.f32()});
-  return wide;
-}
-
 }  // namespace plumb

@@ -62,7 +62,4 @@ struct SavedTensor {
 void write_safetensors(const std::string& path, std::vector<SavedTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
-// As f32 in memory of its own, which may be written.
-Tensor owned_f32(const Tensor& t);
-
 }  // namespace plumb

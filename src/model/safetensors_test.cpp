@@ -9,6 +9,7 @@
 #include <fstream>
 #include <random>
 
+#include "nn/parameter.h"
 #include "plumb/error.h"
 
 namespace plumb {

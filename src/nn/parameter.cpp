@@ -40,16 +40,7 @@ void narrow(const Tensor& from, const Tensor& to, T (*rounded)(float)) {
 }
 
 Tensor converted(const Tensor& t, DType dtype) {
-  Tensor wide = t;
-  if (t.dtype() != DType::f32) {
-    wide = Tensor::empty(t.shape());
-    widen({.src = t.raw(),
-           .dtype = t.dtype(),
-           .rows = t.rows(),
-           .width = t.width(),
-           .ld = t.width(),
-           .dst = wide.f32()});
-  }
+  const Tensor wide = t.dtype() == DType::f32 ? t : owned_f32(t);
   if (dtype == DType::f32) return wide;
   Tensor narrowed = Tensor::empty(t.shape(), dtype);
   if (dtype == DType::bf16) {
@@ -84,6 +75,17 @@ std::string_view role_name(Role role) {
       return "statistic";
   }
   return "?";
+}
+
+Tensor owned_f32(const Tensor& stored) {
+  Tensor wide = Tensor::empty(stored.shape());
+  widen({.src = stored.raw(),
+         .dtype = stored.dtype(),
+         .rows = stored.rows(),
+         .width = stored.width(),
+         .ld = stored.width(),
+         .dst = wide.f32()});
+  return wide;
 }
 
 std::string Parameter::init_words() const {

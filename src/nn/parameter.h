@@ -45,6 +45,9 @@ struct Parameter {
   std::string init_words() const;  // "N(0, 0.02)", "1"
 };
 
+// A weight as f32 in memory of its own, which may be written.
+Tensor owned_f32(const Tensor& stored);
+
 class ParameterTable {
  public:
   ParameterTable() = default;
