@@ -8,13 +8,10 @@ namespace plumb {
 namespace {
 
 using reference::Array;
+using reference::complex;
 using reference::Complex;
 
 constexpr double kEps = static_cast<double>(1e-5f);
-
-Array<Complex> complex(const Array<double>& v) {
-  return {v.begin(), v.end()};
-}
 
 void check_batch_norm(int64_t rows, int64_t width, bool padded) {
   const auto x = random_array(rows * width, 1, 2, 3), gain = random_array(width, 2, 0.5, 1);

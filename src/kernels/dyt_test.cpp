@@ -8,11 +8,8 @@ namespace plumb {
 namespace {
 
 using reference::Array;
+using reference::complex;
 using reference::Complex;
-
-Array<Complex> complex(const Array<double>& v) {
-  return {v.begin(), v.end()};
-}
 
 void check_dyt(int64_t rows, int64_t width) {
   const auto x = random_array(rows * width, 1), gain = random_array(width, 2, 0.5, 1),

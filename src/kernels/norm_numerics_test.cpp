@@ -84,21 +84,14 @@ TEST(NormNumerics, B04ConstantRowsGiveBetaAndFiniteGradients) {
       Floats x(21, value), bias(random_array(21, 1)), gain(random_array(21, 2)), dy(random_array(21, 3)),
           y(21), dx(21);
       double stats[2];
-      norm_forward({RowNorm::layer,
-                    1,
-                    21,
-                    x.data(),
-                    nullptr,
-                    1,
-                    {},
-                    gain.data(),
-                    bias.data(),
-                    0,
-                    eps,
-                    1,
-                    nullptr,
-                    y.data(),
-                    stats});
+      norm_forward({.rows = 1,
+                    .width = 21,
+                    .x = x.data(),
+                    .gain = gain.data(),
+                    .bias = bias.data(),
+                    .eps = eps,
+                    .y = y.data(),
+                    .stats = stats});
       for (int i = 0; i < 21; ++i) ASSERT_EQ(y[i], bias[i]);
       NormBackward b{RowNorm::layer, 1, 21, dy.data(), nullptr, x.data(), stats, gain.data(), 0, eps};
       b.d_stream = dx.data();
@@ -111,21 +104,7 @@ TEST(NormNumerics, B04ConstantRowsGiveBetaAndFiniteGradients) {
 TEST(NormNumerics, B05EpsInsideTheRoot) {
   Floats x(4, 4), y(4), dx(4), dy({1, 2, 3, 6});
   double stats[2];
-  norm_forward({RowNorm::layer,
-                1,
-                4,
-                x.data(),
-                nullptr,
-                1,
-                {},
-                nullptr,
-                nullptr,
-                0,
-                1e-5f,
-                1,
-                nullptr,
-                y.data(),
-                stats});
+  norm_forward({.rows = 1, .width = 4, .x = x.data(), .y = y.data(), .stats = stats});
   NormBackward b{RowNorm::layer, 1, 4, dy.data(), nullptr, x.data(), stats};
   b.d_stream = dx.data();
   norm_backward(b);
@@ -213,21 +192,13 @@ TEST(NormNumerics, ScaleNormFloor) {
   EXPECT_NEAR(y[1], -0.4, 1e-7);
   Floats x({0.1, -0.2, 0}), dy({1, 2, 3}), dx(3), out(3);
   double stats[2];
-  norm_forward({RowNorm::scale,
-                1,
-                3,
-                x.data(),
-                nullptr,
-                1,
-                {},
-                nullptr,
-                nullptr,
-                0,
-                0.5f,
-                1,
-                nullptr,
-                out.data(),
-                stats});
+  norm_forward({.kind = RowNorm::scale,
+                .rows = 1,
+                .width = 3,
+                .x = x.data(),
+                .eps = 0.5f,
+                .y = out.data(),
+                .stats = stats});
   NormBackward b{RowNorm::scale, 1, 3, dy.data(), nullptr, x.data(), stats, nullptr, 0, 0.5f};
   b.d_stream = dx.data();
   norm_backward(b);

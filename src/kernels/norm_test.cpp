@@ -10,11 +10,8 @@ namespace plumb {
 namespace {
 
 using reference::Array;
+using reference::complex;
 using reference::Complex;
-
-Array<Complex> complex(const Array<double>& v) {
-  return {v.begin(), v.end()};
-}
 
 // One fused call's arguments with all its arrays, and the oracle's loss sum(dy * y) + sum(dsum * sum).
 struct FusedCase {
@@ -68,8 +65,21 @@ void check_fused(FusedCase c) {
   const float eps = static_cast<float>(c.options.eps), offset = static_cast<float>(c.options.gain_offset);
   const float scale = static_cast<float>(c.options.scale);
   const float* gains = c.with_gain ? gain.data() : nullptr;
-  norm_forward({c.options.kind, c.rows, width, x.data(), branch.data(), c.alpha, g, gains,
-                c.with_bias ? bias.data() : nullptr, offset, eps, scale, sum.data(), y.data(), stats.data()});
+  norm_forward({.kind = c.options.kind,
+                .rows = c.rows,
+                .width = width,
+                .x = x.data(),
+                .branch = branch.data(),
+                .alpha = c.alpha,
+                .gate = g,
+                .gain = gains,
+                .bias = c.with_bias ? bias.data() : nullptr,
+                .gain_offset = offset,
+                .eps = eps,
+                .scale = scale,
+                .sum = sum.data(),
+                .y = y.data(),
+                .stats = stats.data()});
   const auto zs = c.sum(complex(c.x), complex(c.branch), complex(c.gate));
   Array<double> want_sum, want_y, want_stream(n), want_branch(n);
   for (const Complex v : zs) want_sum.push_back(v.real());
@@ -176,21 +186,8 @@ TEST(Norm, B01GradientOfLargeMeanSmallSpread) {
   for (int64_t i = 0; i < width; ++i) c.x[i] = static_cast<float>(10000 + static_cast<double>(i) * 1e-3);
   Floats x(c.x), gain(c.gain), dy(c.dy), y(width), dx(width);
   double stats[2];
-  norm_forward({RowNorm::layer,
-                1,
-                width,
-                x.data(),
-                nullptr,
-                1,
-                {},
-                gain.data(),
-                nullptr,
-                0,
-                1e-5f,
-                1,
-                nullptr,
-                y.data(),
-                stats});
+  norm_forward(
+      {.rows = 1, .width = width, .x = x.data(), .gain = gain.data(), .y = y.data(), .stats = stats});
   NormBackward b{RowNorm::layer, 1, width, dy.data(), nullptr, x.data(), stats, gain.data()};
   b.d_stream = dx.data();
   norm_backward(b);
@@ -221,21 +218,12 @@ TEST(Norm, B20EveryRowCountsForAnyThreads) {
       omp_set_num_threads(t);
       Floats in(x), gain(w), dy(g), y(rows * width), dx(rows * width), dgain(width), dbias(width);
       std::vector<double> stats(2 * rows);
-      norm_forward({RowNorm::layer,
-                    rows,
-                    width,
-                    in.data(),
-                    nullptr,
-                    1,
-                    {},
-                    gain.data(),
-                    nullptr,
-                    0,
-                    1e-5f,
-                    1,
-                    nullptr,
-                    y.data(),
-                    stats.data()});
+      norm_forward({.rows = rows,
+                    .width = width,
+                    .x = in.data(),
+                    .gain = gain.data(),
+                    .y = y.data(),
+                    .stats = stats.data()});
       NormBackward b{RowNorm::layer, rows, width, dy.data(), nullptr, in.data(), stats.data(), gain.data()};
       b.d_stream = dx.data();
       b.dgain = dgain.data();

@@ -27,11 +27,15 @@ inline double real(Complex v) {
   return v.real();
 }
 
+inline Array<Complex> complex(const Array<double>& v) {
+  return {v.begin(), v.end()};
+}
+
 // Gradient of a scalar function at x.
 inline Array<double> gradient(const Array<double>& x,
                               const std::function<Complex(const Array<Complex>&)>& f) {
   constexpr double kStep = 1e-30;
-  Array<Complex> z(x.begin(), x.end());
+  Array<Complex> z = complex(x);
   Array<double> g(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     z[i] = {x[i], kStep};
