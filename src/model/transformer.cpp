@@ -145,7 +145,7 @@ Tensor Transformer::decode_next(Context& context, const Tokens& tokens, Cache& c
   check(tokens, Side::decoder, longest);
   const StackPass pass{
       .tokens = sequence, .cache = &cache, .memory = cache.memory, .memory_mask = cache.memory_mask};
-  const Tensor y = decoder_->forward(context, embed(context, Side::decoder, tokens, sequence), pass);
+  Tensor y = decoder_->forward(context, embed(context, Side::decoder, tokens, sequence), pass);
   for (int64_t b = 0; b < cache.batch; ++b) {
     const uint8_t* slots = cache.mask.data<uint8_t>() + b * cache.capacity + cache.length;
     cache.positions.data<int32_t>()[b] += static_cast<int32_t>(std::count(slots, slots + length, uint8_t{1}));

@@ -40,7 +40,7 @@ void narrow(const Tensor& from, const Tensor& to, T (*rounded)(float)) {
 }
 
 Tensor converted(const Tensor& t, DType dtype) {
-  const Tensor wide = t.dtype() == DType::f32 ? t : owned_f32(t);
+  Tensor wide = t.dtype() == DType::f32 ? t : owned_f32(t);
   if (dtype == DType::f32) return wide;
   Tensor narrowed = Tensor::empty(t.shape(), dtype);
   if (dtype == DType::bf16) {

@@ -156,6 +156,7 @@ Tensor join_rows(Context& context, const std::vector<Tensor>& parts) {
   if (!record) return y;
   y.set_requires_grad();
   std::vector<Tensor> shells;
+  shells.reserve(parts.size());
   for (const Tensor& part : parts) shells.push_back(part.without_data());
   context.tape->record([shells, result = y.gradient()] {
     const float* dy = arrived(result);
