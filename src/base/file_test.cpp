@@ -7,37 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <functional>
-
-#include "plumb/error.h"
+#include "base/test_support.h"
 
 namespace plumb {
 namespace {
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "plumb_file_" + std::to_string(getpid()) + "_" +
-              testing::UnitTest::GetInstance()->current_test_info()->name();
-    make_folder(folder_);
-  }
-  void TearDown() override {
-    for (const auto& file : list_files(folder_)) remove_file(file);
-  }
-  std::string path(const std::string& name) const { return join_path(folder_, name); }
-  std::string folder_;
+  std::string path(const std::string& name) const { return folder_ / name; }
+  TempFolder folder_;
 };
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::file);
-    return error.what();
-  }
-  ADD_FAILURE() << "no Error thrown";
-  return "";
-}
 
 TEST_F(FileTest, WritesAndReadsBack) {
   std::string bytes(3'000'001, '\0');
@@ -46,7 +25,7 @@ TEST_F(FileTest, WritesAndReadsBack) {
   EXPECT_EQ(read_file(path("a")), bytes);
   write_file_atomically(path("a"), "");
   EXPECT_EQ(read_file(path("a")), "");
-  EXPECT_EQ(list_folder(folder_), std::vector<std::string>{"a"});
+  EXPECT_EQ(list_folder(folder_.str()), std::vector<std::string>{"a"});
 }
 
 TEST_F(FileTest, ReadsFilesWithoutSize) {
@@ -54,26 +33,29 @@ TEST_F(FileTest, ReadsFilesWithoutSize) {
 }
 
 TEST_F(FileTest, ErrorsNamePathAndReason) {
-  EXPECT_EQ(message_of([&] { read_file(path("none")); }),
+  EXPECT_EQ(error_of(ErrorKind::file, [&] { read_file(path("none")); }),
             "cannot read '" + path("none") + "': No such file or directory");
-  EXPECT_EQ(message_of([&] { read_file(folder_); }), "cannot read '" + folder_ + "': Is a directory");
-  EXPECT_EQ(message_of([&] { MappedFile{folder_}; }), "cannot read '" + folder_ + "': Is a directory");
-  EXPECT_EQ(message_of([&] { write_file_atomically(path("no/where"), "x"); }),
+  EXPECT_EQ(error_of(ErrorKind::file, [&] { read_file(folder_.str()); }),
+            "cannot read '" + folder_.str() + "': Is a directory");
+  EXPECT_EQ(error_of(ErrorKind::file, [&] { MappedFile{folder_.str()}; }),
+            "cannot read '" + folder_.str() + "': Is a directory");
+  EXPECT_EQ(error_of(ErrorKind::file, [&] { write_file_atomically(path("no/where"), "x"); }),
             "cannot write '" + path("no/where") + "': No such file or directory");
-  EXPECT_EQ(message_of([&] { write_file_atomically(folder_, "x"); }),
-            "cannot write '" + folder_ + "': Is a directory");
+  EXPECT_EQ(error_of(ErrorKind::file, [&] { write_file_atomically(folder_.str(), "x"); }),
+            "cannot write '" + folder_.str() + "': Is a directory");
   write_file_atomically(path("file"), "x");
-  EXPECT_EQ(message_of([&] { make_folder(path("file/inside")); }),
+  EXPECT_EQ(error_of(ErrorKind::file, [&] { make_folder(path("file/inside")); }),
             "cannot make the folder '" + path("file") + "': File exists");
 }
 
 // /proc takes no new files from anyone, root included.
 TEST_F(FileTest, UnwritableFolder) {
-  EXPECT_EQ(
-      message_of([&] { write_file_atomically("/proc/plumb", "x"); }).rfind("cannot write '/proc/plumb': ", 0),
-      0u);
-  EXPECT_EQ(
-      message_of([&] { make_folder("/proc/plumb"); }).rfind("cannot make the folder '/proc/plumb': ", 0), 0u);
+  EXPECT_EQ(error_of(ErrorKind::file, [&] { write_file_atomically("/proc/plumb", "x"); })
+                .rfind("cannot write '/proc/plumb': ", 0),
+            0u);
+  EXPECT_EQ(error_of(ErrorKind::file, [&] { make_folder("/proc/plumb"); })
+                .rfind("cannot make the folder '/proc/plumb': ", 0),
+            0u);
 }
 
 // A limit on the file size stands for a full disk: write() fails half-way in both.
@@ -85,12 +67,12 @@ TEST_F(FileTest, FullDiskKeepsTheOldFileAndLeavesNothing) {
   const rlimit small{1 << 20, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   const std::string message =
-      message_of([&] { write_file_atomically(path("a"), std::string(3 << 20, 'n')); });
+      error_of(ErrorKind::file, [&] { write_file_atomically(path("a"), std::string(3 << 20, 'n')); });
   setrlimit(RLIMIT_FSIZE, &before);
   signal(SIGXFSZ, handler);
   EXPECT_EQ(message, "cannot write '" + path("a") + "': File too large");
   EXPECT_EQ(read_file(path("a")), "old");
-  EXPECT_EQ(list_folder(folder_), std::vector<std::string>{"a"});
+  EXPECT_EQ(list_folder(folder_.str()), std::vector<std::string>{"a"});
 }
 
 TEST_F(FileTest, AtomicFileAppearsOnCommitOnly) {
@@ -101,7 +83,7 @@ TEST_F(FileTest, AtomicFileAppearsOnCommitOnly) {
     EXPECT_FALSE(path_exists(path("a")));
     EXPECT_EQ(read_file(abandoned.temporary_path()), "half");
   }
-  EXPECT_TRUE(list_folder(folder_).empty());
+  EXPECT_TRUE(list_folder(folder_.str()).empty());
   AtomicFile file(path("a"));
   file.write("0000");
   file.write(std::string(2 << 20, 'x'));
@@ -135,7 +117,7 @@ TEST_F(FileTest, ListsSortedAndFollowsLinksToFilesOnly) {
   write_file_atomically(path("a"), "");
   ASSERT_EQ(symlink("a", path("link").c_str()), 0);
   ASSERT_EQ(symlink("sub", path("loop").c_str()), 0);
-  EXPECT_EQ(list_files(folder_),
+  EXPECT_EQ(list_files(folder_.str()),
             (std::vector<std::string>{path("a"), path("link"), path("sub/deep/b"), path("z")}));
   EXPECT_EQ(file_status(path("a")).inode, file_status(path("link")).inode);
   remove_file(path("loop"));
@@ -151,7 +133,8 @@ TEST_F(FileTest, TouchingSetsTheTime) {
   write_file_atomically(path("b"), "x");
   EXPECT_NEAR(static_cast<double>(file_status(path("b")).modified_ns - file_status(path("a")).modified_ns), 0,
               60e9);
-  EXPECT_NE(message_of([&] { touch_file(path("missing")); }).find("missing"), std::string::npos);
+  EXPECT_NE(error_of(ErrorKind::file, [&] { touch_file(path("missing")); }).find("missing"),
+            std::string::npos);
 }
 
 TEST_F(FileTest, Paths) {

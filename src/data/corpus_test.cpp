@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <set>
 
-#include "plumb/error.h"
+#include "base/test_support.h"
 #include "plumb/threads.h"
 
 namespace plumb {
@@ -18,14 +17,11 @@ namespace {
 
 class CorpusTest : public testing::Test {
  protected:
-  CorpusTest()
-      : folder_(testing::TempDir() + "plumb_corpus_" + std::to_string(getpid()) + "_" +
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    make_folder(folder_ + "/text");
-    options_.cache_folder = folder_ + "/cache";
+  CorpusTest() {
+    make_folder(folder_ / "text");
+    options_.cache_folder = folder_ / "cache";
   }
-  ~CorpusTest() override { std::filesystem::remove_all(folder_); }
-  std::string text(const std::string& name = "") const { return join_path(folder_ + "/text", name); }
+  std::string text(const std::string& name = "") const { return join_path(folder_ / "text", name); }
   std::string write(const std::string& name, const std::string& bytes) const {
     write_file_atomically(text(name), bytes);
     return text(name);
@@ -64,7 +60,7 @@ class CorpusTest : public testing::Test {
     return "accepted";
   }
 
-  std::string folder_;
+  TempFolder folder_;
   TextOptions options_;
   Tokenizer bytes_ = Tokenizer::bytes();
 };

@@ -1,42 +1,36 @@
 #include "plumb/dataset.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <set>
 
 #include "base/file.h"
+#include "base/test_support.h"
 #include "data/synthetic.h"
-#include "plumb/error.h"
 
 namespace plumb {
 namespace {
 
 class DatasetTest : public testing::Test {
  protected:
-  DatasetTest()
-      : folder_(testing::TempDir() + "plumb_dataset_" + std::to_string(getpid()) + "_" +
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    make_folder(folder_);
+  DatasetTest() {
     std::string text;
     for (int i = 0; i < 4000; ++i)
       text += "this is line " + std::to_string(i * 7919 % 10007) + " of the text\n";
     write_file_atomically(path(), text);
   }
-  ~DatasetTest() override { std::filesystem::remove_all(folder_); }
-  std::string path() const { return folder_ + "/text"; }
+  std::string path() const { return folder_ / "text"; }
   TextOptions options(uint64_t seed = 1) const {
-    return {.seed = seed, .held_out = 0.05, .cache_folder = folder_, .progress = {}};
+    return {.seed = seed, .held_out = 0.05, .cache_folder = folder_.str(), .progress = {}};
   }
   Dataset text(uint64_t seed = 1) const { return Dataset::text(path(), Tokenizer::bytes(), options(seed)); }
   Dataset masked(uint64_t seed = 1) const {
     return Dataset::masked_text(path(), Tokenizer::bytes(), options(seed));
   }
-  std::string folder_;
+  TempFolder folder_;
 };
 
 std::string message_of(const std::function<void()>& action) {

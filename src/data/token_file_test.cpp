@@ -1,25 +1,17 @@
 #include "data/token_file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 
-#include "plumb/error.h"
+#include "base/test_support.h"
 
 namespace plumb {
 namespace {
 
 class TokenFileTest : public testing::Test {
  protected:
-  TokenFileTest()
-      : folder_(testing::TempDir() + "plumb_token_file_" + std::to_string(getpid()) + "_" +
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    make_folder(folder_);
-  }
-  ~TokenFileTest() override { std::filesystem::remove_all(folder_); }
-  std::string path() const { return join_path(folder_, "x.tokens"); }
+  std::string path() const { return folder_ / "x.tokens"; }
 
   // Three training ids 1, 2, 3 and two held-out ones 4, 5.
   static std::string bytes(uint32_t id_bytes) {
@@ -45,7 +37,7 @@ class TokenFileTest : public testing::Test {
     }
     return "accepted";
   }
-  std::string folder_;
+  TempFolder folder_;
 };
 
 TEST_F(TokenFileTest, ReadsBothPartsInBothWidths) {

@@ -1,25 +1,19 @@
 #include "lab/run_records.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
-#include "plumb/error.h"
+#include "base/test_support.h"
 
 namespace plumb {
 namespace {
 
 class RunRecordsTest : public testing::Test {
  protected:
-  RunRecordsTest() {
-    folder = testing::TempDir() + "records_" + std::to_string(getpid());
-    std::filesystem::remove_all(folder);
-    make_folder(join_path(folder, "model"));
-  }
-  ~RunRecordsTest() override { std::filesystem::remove_all(folder); }
+  RunRecordsTest() { make_folder(join_path(folder, "model")); }
 
   void put(const std::string& name, const std::string& text) {
     write_file_atomically(join_path(folder, name), text);
@@ -27,16 +21,11 @@ class RunRecordsTest : public testing::Test {
 
   // The message of what read_run throws.
   std::string refusal() {
-    try {
-      read_run(folder);
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::file);
-      return e.what();
-    }
-    return "nothing was thrown";
+    return error_of(ErrorKind::file, [&] { read_run(folder); });
   }
 
-  std::string folder;
+  TempFolder temporary;
+  std::string folder = temporary.str();
 };
 
 TEST_F(RunRecordsTest, StepsAndEvaluations) {

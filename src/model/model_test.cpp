@@ -1,16 +1,15 @@
 #include "plumb/model.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
+#include "base/test_support.h"
 #include "model/generation_defaults.h"
 #include "model/transformer.h"
 #include "model/weights.h"
-#include "plumb/error.h"
 #include "tensor/memory.h"
 
 namespace plumb {
@@ -31,14 +30,8 @@ ModelConfig small(const std::string& type) {
 
 class ModelFolder : public testing::Test {
  protected:
-  ModelFolder()
-      : folder_(std::filesystem::temp_directory_path() / ("plumb_model." + std::to_string(getpid()))) {
-    std::filesystem::remove_all(folder_);
-  }
-  ~ModelFolder() override { std::filesystem::remove_all(folder_); }
-
-  std::string folder() const { return folder_.string(); }
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  std::string folder() const { return folder_ / "model"; }
+  std::string file(const std::string& name) const { return folder() + "/" + name; }
   std::string weights() const { return file("model.safetensors"); }
 
   // The weights on disk, to be written back otherwise.
@@ -65,7 +58,7 @@ class ModelFolder : public testing::Test {
     }
   }
 
-  std::filesystem::path folder_;
+  TempFolder folder_;
 };
 
 void expect_same_values(const Model& got, const Model& want) {
@@ -295,7 +288,7 @@ TEST_F(ModelFolder, Shards) {
 
 TEST_F(ModelFolder, WhatIsMissingOrBrokenIsNamed) {
   expect_refused("is not a folder");
-  std::filesystem::create_directories(folder_);
+  std::filesystem::create_directories(folder());
   expect_refused("config.json");
   std::ofstream(file("config.json")) << "";
   expect_refused("config.json");

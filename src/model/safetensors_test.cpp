@@ -1,7 +1,6 @@
 #include "model/safetensors.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -9,21 +8,15 @@
 #include <fstream>
 #include <random>
 
+#include "base/test_support.h"
 #include "nn/parameter.h"
-#include "plumb/error.h"
 
 namespace plumb {
 namespace {
 
 class Safetensors : public testing::Test {
  protected:
-  Safetensors()
-      : folder_(std::filesystem::temp_directory_path() / ("plumb_safetensors." + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~Safetensors() override { std::filesystem::remove_all(folder_); }
-
-  std::string path() const { return (folder_ / "x.safetensors").string(); }
+  std::string path() const { return folder_ / "x.safetensors"; }
 
   void write(const std::string& bytes) const { std::ofstream(path(), std::ios::binary) << bytes; }
   // A file with this header and `data` bytes.
@@ -53,7 +46,7 @@ class Safetensors : public testing::Test {
     EXPECT_TRUE(!names_one || got.find("\"t\"") != got.npos) << got;
   }
 
-  std::filesystem::path folder_;
+  TempFolder folder_;
 };
 
 std::string one(const std::string& dtype, const std::string& shape, const std::string& offsets) {
@@ -220,13 +213,10 @@ TEST_F(Safetensors, SixteenBitFormats) {
     EXPECT_EQ(brain.f32()[i], to_float(to_bf16(values.f32()[i])));
   }
   const Tensor large = Tensor::of<float>({1}, {70000.0f});
-  try {
+  const std::string message = error_of(ErrorKind::numeric, [&] {
     write_safetensors(path(), {{"large", large, DType::f16}});
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::numeric);
-    EXPECT_NE(std::string(error.what()).find("\"large\""), std::string::npos) << error.what();
-  }
+  });
+  EXPECT_NE(message.find("\"large\""), std::string::npos) << message;
   EXPECT_EQ(SafetensorsFile(path()).entries().size(), 2u) << "the old file stays";
 }
 

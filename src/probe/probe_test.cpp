@@ -1,7 +1,7 @@
 // Which steps are sampled, what a record holds beyond one pass of one stack, and the file that it goes to.
 #include "plumb/probe.h"
 
-#include "plumb/error.h"
+#include "base/test_support.h"
 #include "probe/test_model.h"
 
 namespace plumb::probe_test {
@@ -102,13 +102,9 @@ TEST(Probe, RefusesWhatCannotBe) {
   EXPECT_THROW(Probe("x.jsonl", {.every = 0}), Error);
   Probe probe("/no/such/folder/probe.jsonl");
   ASSERT_TRUE(probe.observer()->wants(1));
-  try {
-    probe.observer()->finish(1, 1, 1);
-    FAIL();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::file);
-    EXPECT_NE(std::string(e.what()).find("/no/such/folder/probe.jsonl"), std::string::npos);
-  }
+  EXPECT_NE(error_of(ErrorKind::file, [&] { probe.observer()->finish(1, 1, 1); })
+                .find("/no/such/folder/probe.jsonl"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -1,48 +1,27 @@
 #include "text/text_files.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <functional>
 
 #include "base/file.h"
 #include "base/random.h"
+#include "base/test_support.h"
 #include "base/utf8.h"
-#include "plumb/error.h"
 
 namespace plumb {
 namespace {
 
 class TextFilesTest : public testing::Test {
  protected:
-  TextFilesTest()
-      : folder_(testing::TempDir() + "plumb_text_files_" + std::to_string(getpid()) + "_" +
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    make_folder(folder_);
-  }
-  ~TextFilesTest() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return join_path(folder_, name); }
+  std::string path(const std::string& name) const { return folder_ / name; }
   std::string write(const std::string& name, std::string_view bytes) const {
     write_file_atomically(path(name), bytes);
     return path(name);
   }
-  std::string folder_;
+  TempFolder folder_;
 };
 
-std::string message_of(const std::function<void()>& action, ErrorKind kind = ErrorKind::input) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind);
-    return error.what();
-  }
-  ADD_FAILURE() << "no Error thrown";
-  return "";
-}
-
 std::string check(const std::string& name) {
-  return message_of([&] {
+  return error_of(ErrorKind::input, [&] {
     auto files = list_text_files({name});
     check_text_files(files);
   });
@@ -51,7 +30,7 @@ std::string check(const std::string& name) {
 using namespace std::string_literals;
 
 TEST_F(TextFilesTest, NamedFilesMustBeText) {
-  EXPECT_EQ(message_of([&] { list_text_files({path("none")}); }, ErrorKind::file),
+  EXPECT_EQ(error_of(ErrorKind::file, [&] { list_text_files({path("none")}); }),
             "cannot read '" + path("none") + "': No such file or directory");
   EXPECT_EQ(check(write("empty", "")), "'" + path("empty") + "' is empty, expected UTF-8 text");
   EXPECT_EQ(check(write("nul", "abc\0def"s)), "'" + path("nul") + "' is not text: NUL byte at offset 3");
@@ -70,7 +49,7 @@ TEST_F(TextFilesTest, FoldersSkipWhatIsNoText) {
   write("none", "");
   write("sub", "two two");
   ASSERT_EQ(symlink("art", path("art.u8").c_str()), 0);
-  auto files = list_text_files({folder_, path("art")});
+  auto files = list_text_files({folder_.str(), path("art")});
   const uint64_t hash = check_text_files(files);
   ASSERT_EQ(files.files.size(), 2u);
   EXPECT_EQ(files.files[0].path, path("art"));
@@ -80,14 +59,16 @@ TEST_F(TextFilesTest, FoldersSkipWhatIsNoText) {
             "skipped 5 of 7 files: 1 empty (none), 1 not UTF-8 (old), 2 the same as another (art.u8 ...), "
             "1 with NUL bytes (art.dat)");
   write("sub", "two twx");
-  auto changed = list_text_files({folder_});
+  auto changed = list_text_files({folder_.str()});
   EXPECT_NE(check_text_files(changed), hash);
 }
 
 TEST_F(TextFilesTest, NothingLeftIsAnError) {
-  EXPECT_EQ(message_of([&] { list_text_files({folder_}); }), "no UTF-8 text file was found in " + folder_);
+  EXPECT_EQ(error_of(ErrorKind::input, [&] { list_text_files({folder_.str()}); }),
+            "no UTF-8 text file was found in " + folder_.str());
   write("x.dat", "\0"s);
-  EXPECT_EQ(check(folder_), "no UTF-8 text file was found: skipped 1 of 1 files: 1 with NUL bytes (x.dat)");
+  EXPECT_EQ(check(folder_.str()),
+            "no UTF-8 text file was found: skipped 1 of 1 files: 1 with NUL bytes (x.dat)");
 }
 
 TEST_F(TextFilesTest, PiecesAreTheFileAndEndBeforeBlanks) {

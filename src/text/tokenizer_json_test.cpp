@@ -1,12 +1,10 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/json.h"
-#include "plumb/error.h"
+#include "base/test_support.h"
 #include "plumb/tokenizer.h"
 
 namespace plumb {
@@ -27,13 +25,7 @@ constexpr const char* kOld = R"({"version": "1.0", "truncation": null, "padding"
 
 class TokenizerJsonTest : public testing::Test {
  protected:
-  TokenizerJsonTest()
-      : folder_(testing::TempDir() + "plumb_tokenizer_json_" + std::to_string(getpid()) + "_" +
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    make_folder(folder_);
-  }
-  ~TokenizerJsonTest() override { std::filesystem::remove_all(folder_); }
-  std::string file() const { return join_path(folder_, "tokenizer.json"); }
+  std::string file() const { return folder_ / "tokenizer.json"; }
 
   Tokenizer load(const std::string& text) const {
     write_file_atomically(file(), text);
@@ -46,17 +38,11 @@ class TokenizerJsonTest : public testing::Test {
     return refusal_of(dump_json(value), kind);
   }
   std::string refusal_of(const std::string& text, ErrorKind kind) const {
-    try {
-      load(text);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), kind) << error.what();
-      const std::string message = error.what();
-      EXPECT_EQ(message.rfind(file() + ": ", 0), 0u) << message;
-      return message.substr(file().size() + 2);
-    }
-    return "accepted";
+    const std::string message = error_of(kind, [&] { load(text); }), start = file() + ": ";
+    EXPECT_TRUE(message.starts_with(start)) << message;
+    return message.substr(std::min(message.size(), start.size()));
   }
-  std::string folder_;
+  TempFolder folder_;
 };
 
 TEST_F(TokenizerJsonTest, ReadsTheOlderSpelling) {
@@ -81,22 +67,18 @@ TEST_F(TokenizerJsonTest, PrefixSpaceAndPlainAddedTokens) {
 }
 
 TEST_F(TokenizerJsonTest, RolesFromTheFilesBeside) {
-  const std::string map = join_path(folder_, "special_tokens_map.json");
+  const std::string map = folder_ / "special_tokens_map.json";
   write_file_atomically(map, R"({"eos_token": {"content": "ab"}, "unk_token": "b", "pad_token": null})");
   Tokenizer tokenizer = load(kOld);
   EXPECT_EQ(tokenizer.special(TokenRole::eos), 3);
   EXPECT_EQ(tokenizer.special(TokenRole::unk), 1);
   EXPECT_EQ(tokenizer.special(TokenRole::bos), std::nullopt);
-  write_file_atomically(join_path(folder_, "tokenizer_config.json"), R"({"bos_token": "a"})");
+  write_file_atomically(folder_ / "tokenizer_config.json", R"({"bos_token": "a"})");
   EXPECT_EQ(load(kOld).special(TokenRole::bos), 0);
-  remove_file(join_path(folder_, "tokenizer_config.json"));
+  remove_file(folder_ / "tokenizer_config.json");
   write_file_atomically(map, R"({"eos_token": "nothing"})");
-  try {
-    load(kOld);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.what(), map + R"(: "eos_token" is "nothing", which the vocabulary lacks)");
-  }
+  EXPECT_EQ(error_of(ErrorKind::file, [&] { load(kOld); }),
+            map + R"(: "eos_token" is "nothing", which the vocabulary lacks)");
 }
 
 TEST_F(TokenizerJsonTest, RefusesByNameWhatItDoesNotFollow) {
@@ -147,7 +129,7 @@ TEST_F(TokenizerJsonTest, RefusesMalformedFiles) {
   const std::string whole = kOld;
   for (size_t cut = 0; cut < whole.size(); cut += 29)
     EXPECT_NE(refusal_of(whole.substr(0, cut), ErrorKind::file), "accepted");
-  EXPECT_THROW(Tokenizer::load(join_path(folder_, "none")), Error);
+  EXPECT_THROW(Tokenizer::load(folder_ / "none"), Error);
 }
 
 }  // namespace

@@ -1,15 +1,11 @@
 #include "plumb/tokenizer.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <functional>
 
 #include "base/file.h"
 #include "base/random.h"
+#include "base/test_support.h"
 #include "base/utf8.h"
-#include "plumb/error.h"
 #include "plumb/threads.h"
 #include "text/text_files.h"
 
@@ -20,13 +16,7 @@ using Ids = std::vector<int32_t>;
 
 class TokenizerTest : public testing::Test {
  protected:
-  TokenizerTest()
-      : folder_(testing::TempDir() + "plumb_tokenizer_" + std::to_string(getpid()) + "_" +
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    make_folder(folder_);
-  }
-  ~TokenizerTest() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return join_path(folder_, name); }
+  std::string path(const std::string& name) const { return folder_ / name; }
   std::string write(const std::string& name, std::string_view bytes) const {
     write_file_atomically(path(name), bytes);
     return path(name);
@@ -37,20 +27,8 @@ class TokenizerTest : public testing::Test {
       text += "the cat sat on the mat, and the Übergröße of it didn't matter; it's 1234 times.\n\n";
     return Tokenizer::train_bpe({write("corpus", text)}, {.vocab_size = vocab_size});
   }
-  std::string folder_;
+  TempFolder folder_;
 };
-
-std::string message_of(ErrorKind kind, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error.what();
-  }
-  ADD_FAILURE() << "no Error thrown";
-  return "";
-}
 
 // Characters of all planes, blanks, runs, and what the patterns look at.
 std::string random_text(uint64_t seed, uint64_t length) {
@@ -103,10 +81,10 @@ TEST_F(TokenizerTest, Characters) {
   EXPECT_EQ(tokenizer.special(TokenRole::pad), 0);
   EXPECT_EQ(tokenizer.special(TokenRole::bos), 1);
   EXPECT_EQ(tokenizer.special(TokenRole::eos), 2);
-  EXPECT_EQ(message_of(ErrorKind::input, [&] { tokenizer.encode("a b"); }),
+  EXPECT_EQ(error_of(ErrorKind::input, [&] { tokenizer.encode("a b"); }),
             "the text has a character at byte 1 that this vocabulary of 9 tokens cannot spell (byte 0x20)");
-  tokenizer.save(folder_);
-  const Tokenizer loaded = Tokenizer::load(folder_);
+  tokenizer.save(folder_.str());
+  const Tokenizer loaded = Tokenizer::load(folder_.str());
   EXPECT_EQ(loaded.fingerprint(), tokenizer.fingerprint());
   EXPECT_EQ(loaded.decode(loaded.encode("ab01")), "ab01");
 }
@@ -164,12 +142,12 @@ TEST_F(TokenizerTest, StreamNeverGivesHalfACharacter) {
 
 TEST_F(TokenizerTest, FaultyInput) {
   const Tokenizer tokenizer = Tokenizer::bytes();
-  EXPECT_EQ(message_of(ErrorKind::input, [&] { tokenizer.encode("ab\xff"); }),
+  EXPECT_EQ(error_of(ErrorKind::input, [&] { tokenizer.encode("ab\xff"); }),
             "the text is not UTF-8: byte 0xff at offset 2 does not belong to a character");
-  EXPECT_EQ(message_of(ErrorKind::input,
-                       [&] {
-                         tokenizer.decode(Ids{1, 259});
-                       }),
+  EXPECT_EQ(error_of(ErrorKind::input,
+                     [&] {
+                       tokenizer.decode(Ids{1, 259});
+                     }),
             "token id 259 is outside the vocabulary of 259 tokens");
   EXPECT_THROW(tokenizer.decode(Ids{-1}), Error);
 }
@@ -217,7 +195,7 @@ TEST_F(TokenizerTest, TrainingOnPiecesCountsTheWords) {
 
 TEST_F(TokenizerTest, TrainingRefusals) {
   write("text", "some text");
-  EXPECT_EQ(message_of(ErrorKind::usage, [&] { Tokenizer::train_bpe({path("text")}, {.vocab_size = 100}); }),
+  EXPECT_EQ(error_of(ErrorKind::usage, [&] { Tokenizer::train_bpe({path("text")}, {.vocab_size = 100}); }),
             "a byte-level vocabulary of 100 tokens was asked for, expected 259 to 16777216");
   EXPECT_THROW(Tokenizer::train_bpe({path("none")}), Error);
   EXPECT_EQ(Tokenizer::train_bpe({path("text")}, {.vocab_size = 4096}).vocab_size(), 259);  // no pair twice

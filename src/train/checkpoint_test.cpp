@@ -19,7 +19,7 @@ class Checkpoint : public ::testing::Test {
     return error_of(kind, [&] { read_checkpoint(file, identity, table(), optimizer); });
   }
 
-  Folder folder;
+  TempFolder folder;
   Dataset data = Dataset::synthetic("copy");
   Model model = Model::create(small_config(data), 1);
   TrainOptions options;

@@ -1,27 +1,20 @@
 #include "train/metrics.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "base/file.h"
-#include "plumb/error.h"
+#include "base/test_support.h"
 
 namespace plumb {
 namespace {
 
 class Metrics : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("plumb-metrics-" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string path() const { return folder_ / "metrics.jsonl"; }
 
-  std::filesystem::path folder_;
+  TempFolder folder_;
 };
 
 TEST_F(Metrics, OneObjectALineAndNullForWhatIsNotFinite) {
@@ -56,14 +49,10 @@ TEST_F(Metrics, TruncateDropsLaterStepsAndWhatWasCut) {
 }
 
 TEST_F(Metrics, AFolderThatCannotBeWrittenIsNamed) {
-  MetricsFile file((folder_ / "missing" / "metrics.jsonl").string());
-  try {
-    file.add({.step = 1});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::file);
-    EXPECT_NE(std::string(error.what()).find("missing/metrics.jsonl: No such file"), std::string::npos);
-  }
+  MetricsFile file(folder_ / "missing/metrics.jsonl");
+  EXPECT_NE(
+      error_of(ErrorKind::file, [&] { file.add({.step = 1}); }).find("missing/metrics.jsonl: No such file"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ struct Case {
 };
 
 // Trains to the end in one go, and again with a stop after each of `stops`, each time with a new model.
-void expect_same_bits(const Folder& folder, const Dataset& data, const Case& c,
+void expect_same_bits(const TempFolder& folder, const Dataset& data, const Case& c,
                       const std::vector<int64_t>& stops) {
   Model straight = Model::create(c.config, 1);
   Trainer(straight, data, c.options, folder / "straight").run();

@@ -12,27 +12,13 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/test_support.h"
 #include "model/transformer.h"
 #include "plumb/error.h"
 #include "plumb/signal.h"
 #include "plumb/trainer.h"
 
 namespace plumb {
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "plumb-train-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 // A text with structure to learn: sentences over a few words.
 inline std::string small_text() {
@@ -46,7 +32,7 @@ inline std::string small_text() {
   return text;
 }
 
-inline Dataset small_text_data(const Folder& folder, bool masked = false) {
+inline Dataset small_text_data(const TempFolder& folder, bool masked = false) {
   const std::string path = folder / "text.txt";
   if (!std::filesystem::exists(path)) std::ofstream(path) << small_text();
   const TextOptions options{.held_out = 0.1, .cache_folder = folder / "cache"};
@@ -78,19 +64,6 @@ inline TrainOptions small_options() {
           .eval_every = 5,
           .eval_batches = 2,
           .checkpoint_every = 4};
-}
-
-// Runs `f`, which has to throw an Error of this kind, and returns its message.
-template <class F>
-std::string error_of(ErrorKind kind, const F& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
 }
 
 // The lines of metrics.jsonl without what depends on the clock.
@@ -127,7 +100,7 @@ class TrainerTest : public ::testing::Test {
  protected:
   TrainerTest() { set_log_level(LogLevel::silent); }
   ~TrainerTest() override { forget_stop(); }
-  Folder folder;
+  TempFolder folder;
 };
 
 }  // namespace plumb

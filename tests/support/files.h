@@ -1,4 +1,4 @@
-// Files for tests: temporary folders, and the reference data that lies outside the tree.
+// Files for tests: written and read whole, and the reference data that lies outside the tree.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,22 +6,9 @@
 #include <filesystem>
 #include <string>
 
+#include "base/test_support.h"
+
 namespace plumb::test {
-
-// A new empty folder, removed with all it holds when this goes out of scope.
-class TempFolder {
- public:
-  TempFolder();
-  ~TempFolder();
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 void write_file(const std::filesystem::path& path, const std::string& content);  // makes its folder too
 std::string read_file(const std::filesystem::path& path);                        // aborts if it cannot
