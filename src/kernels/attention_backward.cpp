@@ -21,91 +21,104 @@ struct KeyGradients {
   float *dk, *dv;
 };
 
-void backward_step(const Attention& a, const AttentionGradient& g, const KeyList& keys, const QueryTile& q,
-                   const TilePart& part, KeyGradients out, AttentionScratch& s) {
-  if (part.n <= 0 || !describe_rows(a, keys, q, part, s.rows)) return;
-  const KeyValueTile kv = load_tile(a, keys, q.b, q.g, part.i, part.n, s.kv);
-  const Rows query = rows_of(a, q, a.q, a.q_row, a.head_dim);
-  const Rows dout = rows_of(a, q, g.dout, g.dout_row, a.value_dim);
-  const Rows dq = rows_of(a, q, g.dq, g.dq_row, a.head_dim);
-  const Interval all = seen_by_all(s.rows, part.count);
-  const bool whole = all.begin == 0 && all.end == part.n;
-  if (part.count > 1 && !whole &&
-      !(hidden_rows_finite(all, part.n, a.head_dim, kv.k, kv.k_ld) &&
-        all_finite(part.count, a.head_dim, query.row(part.r), query.ld) &&
-        all_finite(part.count, a.value_dim, dout.row(part.r), dout.ld))) {
-    return row_by_row(s.rows, part, [&](const TilePart& row) { backward_step(a, g, keys, q, row, out, s); });
-  }
-  GemmTile scores{.m = part.count,
-                  .n = part.n,
-                  .k = a.head_dim,
-                  .a = query.row(part.r),
-                  .lda = query.ld,
-                  .b = kv.k,
-                  .ldb = kv.k_ld,
-                  .b_transposed = true,
-                  .c = s.scores,
-                  .ldc = s.ld,
-                  .alpha = a.scale};
-  GemmTile dp{.m = part.count,
-              .n = part.n,
-              .k = a.value_dim,
-              .a = dout.row(part.r),
-              .lda = dout.ld,
-              .b = kv.v,
-              .ldb = kv.v_ld,
-              .b_transposed = true,
-              .c = s.dp,
-              .ldc = s.ld};
-  gemm_serial(scores);
-  gemm_serial(dp);
-  const float* lse = a.lse + (q.b * a.heads + q.h) * a.queries + q.query(part.r);
-  softmax_gradient_tile(score_tile(a, keys, part, s), s.dp, lse, s.sum + part.r);
+// A tile of queries of one head, and where its gradients go.
+struct BackwardTile {
+  const Attention& a;
+  const AttentionGradient& g;
+  const KeyList& keys;
+  const QueryTile& q;
+  KeyGradients out;
+  AttentionScratch& s;
+  Rows query, dout, dq;
+};
 
-  // Straight into dK and dV where the tile's slots follow each other, else by way of scratch.
-  const bool contiguous = keys.contiguous(part.i, part.n);
-  const int64_t slot = keys.slot(part.i);
-  float* dk = contiguous ? out.dk + slot * g.dk_row : s.dkv.k;
-  float* dv = contiguous ? out.dv + slot * g.dv_row : s.dkv.v;
+// The step's probabilities (after dropout) into s.scores, and the gradients of its scores into s.dp.
+void score_gradients(const BackwardTile& t, const TilePart& part, const KeyValueTile& kv) {
+  const Attention& a = t.a;
+  gemm_serial({.m = part.count,
+               .n = part.n,
+               .k = a.head_dim,
+               .a = t.query.row(part.r),
+               .lda = t.query.ld,
+               .b = kv.k,
+               .ldb = kv.k_ld,
+               .b_transposed = true,
+               .c = t.s.scores,
+               .ldc = t.s.ld,
+               .alpha = a.scale});
+  gemm_serial({.m = part.count,
+               .n = part.n,
+               .k = a.value_dim,
+               .a = t.dout.row(part.r),
+               .lda = t.dout.ld,
+               .b = kv.v,
+               .ldb = kv.v_ld,
+               .b_transposed = true,
+               .c = t.s.dp,
+               .ldc = t.s.ld});
+  const float* lse = a.lse + (t.q.b * a.heads + t.q.h) * a.queries + t.q.query(part.r);
+  softmax_gradient_tile(score_tile(a, t.keys, part, t.s), t.s.dp, lse, t.s.sum + part.r);
+}
+
+// Straight into dK and dV where the step's slots follow each other, else by way of scratch.
+void key_gradients(const BackwardTile& t, const TilePart& part) {
+  const Attention& a = t.a;
+  const bool contiguous = t.keys.contiguous(part.i, part.n);
+  const int64_t slot = t.keys.slot(part.i);
   const float beta = contiguous ? 1.0f : 0.0f;
   gemm_serial({.m = part.n,
                .n = a.value_dim,
                .k = part.count,
-               .a = s.scores,
-               .lda = s.ld,
+               .a = t.s.scores,
+               .lda = t.s.ld,
                .a_transposed = true,
-               .b = dout.row(part.r),
-               .ldb = dout.ld,
-               .c = dv,
-               .ldc = contiguous ? g.dv_row : a.value_dim,
+               .b = t.dout.row(part.r),
+               .ldb = t.dout.ld,
+               .c = contiguous ? t.out.dv + slot * t.g.dv_row : t.s.dkv.v,
+               .ldc = contiguous ? t.g.dv_row : a.value_dim,
                .beta = beta});
-  gemm_serial({.m = part.count,
-               .n = a.head_dim,
-               .k = part.n,
-               .a = s.dp,
-               .lda = s.ld,
-               .b = kv.k,
-               .ldb = kv.k_ld,
-               .c = dq.row(part.r),
-               .ldc = dq.ld,
-               .alpha = a.scale,
-               .beta = 1.0f});
   gemm_serial({.m = part.n,
                .n = a.head_dim,
                .k = part.count,
-               .a = s.dp,
-               .lda = s.ld,
+               .a = t.s.dp,
+               .lda = t.s.ld,
                .a_transposed = true,
-               .b = query.row(part.r),
-               .ldb = query.ld,
-               .c = dk,
-               .ldc = contiguous ? g.dk_row : a.head_dim,
+               .b = t.query.row(part.r),
+               .ldb = t.query.ld,
+               .c = contiguous ? t.out.dk + slot * t.g.dk_row : t.s.dkv.k,
+               .ldc = contiguous ? t.g.dk_row : a.head_dim,
                .alpha = a.scale,
                .beta = beta});
-  if (!contiguous) {
-    add_rows(keys, part, a.head_dim, s.dkv.k, out.dk, g.dk_row);
-    add_rows(keys, part, a.value_dim, s.dkv.v, out.dv, g.dv_row);
+  if (contiguous) return;
+  add_rows(t.keys, part, a.head_dim, t.s.dkv.k, t.out.dk, t.g.dk_row);
+  add_rows(t.keys, part, a.value_dim, t.s.dkv.v, t.out.dv, t.g.dv_row);
+}
+
+void backward_step(const BackwardTile& t, const TilePart& part) {
+  const Attention& a = t.a;
+  if (part.n <= 0 || !describe_rows(a, t.keys, t.q, part, t.s.rows)) return;
+  const KeyValueTile kv = load_tile(a, t.keys, t.q.b, t.q.g, part.i, part.n, t.s.kv);
+  const Interval all = seen_by_all(t.s.rows, part.count);
+  const bool whole = all.begin == 0 && all.end == part.n;
+  if (part.count > 1 && !whole &&
+      !(hidden_rows_finite(all, part.n, a.head_dim, kv.k, kv.k_ld) &&
+        all_finite(part.count, a.head_dim, t.query.row(part.r), t.query.ld) &&
+        all_finite(part.count, a.value_dim, t.dout.row(part.r), t.dout.ld))) {
+    return row_by_row(t.s.rows, part, [&](const TilePart& row) { backward_step(t, row); });
   }
+  score_gradients(t, part, kv);
+  gemm_serial({.m = part.count,
+               .n = a.head_dim,
+               .k = part.n,
+               .a = t.s.dp,
+               .lda = t.s.ld,
+               .b = kv.k,
+               .ldb = kv.k_ld,
+               .c = t.dq.row(part.r),
+               .ldc = t.dq.ld,
+               .alpha = a.scale,
+               .beta = 1.0f});
+  key_gradients(t, part);
 }
 
 void clear_rows(float* x, int64_t rows, int64_t width, int64_t ld) {
@@ -128,14 +141,21 @@ void backward_head(const Attention& a, const AttentionGradient& g, const KeyList
                         .t = t,
                         .count = std::min(kTileRows, a.queries - t),
                         .of_heads = false};
-      const Rows dout = rows_of(a, q, g.dout, g.dout_row, a.value_dim);
+      const BackwardTile tile{.a = a,
+                              .g = g,
+                              .keys = keys,
+                              .q = q,
+                              .out = out,
+                              .s = s,
+                              .query = rows_of(a, q, a.q, a.q_row, a.head_dim),
+                              .dout = rows_of(a, q, g.dout, g.dout_row, a.value_dim),
+                              .dq = rows_of(a, q, g.dq, g.dq_row, a.head_dim)};
       const Rows result = rows_of(a, q, a.out, a.out_row, a.value_dim);
-      const Rows dq = rows_of(a, q, g.dq, g.dq_row, a.head_dim);
-      if (!g.add_dq) clear_rows(dq.data, q.count, a.head_dim, dq.ld);
-      row_dots(q.count, a.value_dim, dout.data, dout.ld, result.data, result.ld, s.sum);
+      if (!g.add_dq) clear_rows(tile.dq.data, q.count, a.head_dim, tile.dq.ld);
+      row_dots(q.count, a.value_dim, tile.dout.data, tile.dout.ld, result.data, result.ld, s.sum);
       const Interval seen = seen_by_any(a, keys, q);
       for (int64_t i = seen.begin; i < seen.end; i += kTileKeys) {
-        backward_step(a, g, keys, q, {0, q.count, i, std::min(kTileKeys, seen.end - i)}, out, s);
+        backward_step(tile, {0, q.count, i, std::min(kTileKeys, seen.end - i)});
       }
     }
   }

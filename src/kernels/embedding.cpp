@@ -108,8 +108,9 @@ void sinusoidal_table(Sinusoid kind, int64_t positions, int64_t width, float* ta
   const int64_t sines = (width + 1) / 2;
   for (int64_t p = 0; p < positions; ++p) {
     for (int64_t c = 0; c < width; ++c) {
-      const double angle = static_cast<double>(p) /
-                           std::pow(10000.0, static_cast<double>(c / 2 * 2) / static_cast<double>(width));
+      const int64_t even = c - c % 2;
+      const double angle =
+          static_cast<double>(p) / std::pow(10000.0, static_cast<double>(even) / static_cast<double>(width));
       const int64_t place = kind == Sinusoid::interleaved ? c : c % 2 ? sines + c / 2 : c / 2;
       table[p * width + place] = static_cast<float>(c % 2 ? std::cos(angle) : std::sin(angle));
     }

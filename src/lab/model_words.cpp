@@ -18,7 +18,7 @@ std::string attention_words(const LayerConfig& c) {
 }
 
 std::string feed_forward_words(const LayerConfig& c) {
-  const std::string one =
+  std::string one =
       fmt::format("{}feed-forward of {} ({})", c.gated ? "gated " : "", c.ffn_width, enum_name(c.activation));
   if (c.experts == 0) return one;
   return fmt::format("{} experts, {} a token, each a {}", c.experts, c.experts_per_token, one);

@@ -8,6 +8,7 @@
 
 #include "base/embedded.h"
 #include "base/file.h"
+#include "base/progress.h"
 #include "lab/model_words.h"
 #include "lab/report_data.h"
 #include "lab/report_notes.h"
@@ -42,21 +43,6 @@ std::string escaped(std::string_view text) {
     }
   }
   return out;
-}
-
-// 1234567 as "1.23 M".
-std::string counted(double n) {
-  if (n >= 1e9) return fmt::format("{:.3g} G", n / 1e9);
-  if (n >= 1e6) return fmt::format("{:.3g} M", n / 1e6);
-  if (n >= 1e4) return fmt::format("{:.3g} k", n / 1e3);
-  return fmt::format("{:.0f}", n);
-}
-
-std::string duration(double seconds) {
-  const auto s = static_cast<int64_t>(std::clamp(seconds, 0.0, 1e12) + 0.5);
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
-  return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
 }
 
 std::string fact(const std::string& name, const std::string& value, const std::string& more = "") {
@@ -127,11 +113,12 @@ std::string summary(const RunRecords& run) {
   }
   html += trained_on(run) + "<dl class=\"facts\">\n";
   if (run.config) {
-    html += fact("Parameters", counted(static_cast<double>(Transformer(*run.config).parameters().count())),
-                 "that train");
+    html +=
+        fact("Parameters", format_count(static_cast<double>(Transformer(*run.config).parameters().count())),
+             "that train");
   }
   const double tokens = tokens_of(run), seconds = step_seconds_of(run);
-  html += fact("Data", counted(tokens), "tokens read in training");
+  html += fact("Data", format_count(tokens), "tokens read in training");
   html +=
       fact("Steps", fmt::format("{}", run.steps.back().step), fmt::format("{} recorded", run.steps.size()));
   const auto last = std::find_if(run.steps.rbegin(), run.steps.rend(),
@@ -147,9 +134,9 @@ std::string summary(const RunRecords& run) {
     if (found != e.measures.end() && std::isfinite(found->second)) evaluating += found->second;
   }
   const std::string more =
-      evaluating >= 1 ? fmt::format("of it {} evaluating", duration(evaluating)) : "in steps";
-  html += fact("Time", duration(seconds + evaluating), more);
-  if (seconds > 0) html += fact("Speed", counted(tokens / seconds), "tokens a second");
+      evaluating >= 1 ? fmt::format("of it {} evaluating", format_duration(evaluating)) : "in steps";
+  html += fact("Time", format_duration(seconds + evaluating), more);
+  if (seconds > 0) html += fact("Speed", format_count(tokens / seconds), "tokens a second");
   return html + "</dl>";
 }
 

@@ -75,7 +75,7 @@ ProbeLine::Place place_of(const Json& j) {
       continue;
     }
     for (const auto& [measure, x] : value.items()) {
-      const std::string name = key + "." + measure;
+      const std::string name = fmt::format("{}.{}", key, measure);
       place.measures[name] = number(x, name);
     }
   }
