@@ -152,6 +152,7 @@ Generated Generator::generate(std::string_view prompt, const GenerateOptions& op
 std::vector<Generated> Generator::generate(const std::vector<std::string>& prompts,
                                            const GenerateOptions& options) const {
   std::vector<Ids> inputs;
+  inputs.reserve(prompts.size());
   for (const std::string& prompt : prompts) inputs.push_back(impl_->encoded(prompt));
   return impl_->run(std::move(inputs), options, {});
 }

@@ -108,6 +108,7 @@ std::vector<std::string> FirstStepCheck::lines(const std::vector<ParameterUpdate
         u.parameter->name);
   }
   std::vector<std::string> lines;
+  lines.reserve(by_reason.size());
   for (const auto& [reason, names] : by_reason) lines.push_back(reason + some(names));
   return lines;
 }

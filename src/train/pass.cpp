@@ -18,7 +18,7 @@ Tensor view(int64_t rows, int64_t length, const std::vector<T>& values) {
 Tensor batch_hidden(Context& context, const Transformer& model, const Batch& b) {
   const Tokens tokens{.ids = view(b.rows, b.length, b.ids), .mask = view(b.rows, b.length, b.mask)};
   if (!model.config().has_encoder()) return model.decode(context, tokens);
-  const Tensor memory = model.encode(context, tokens);
+  Tensor memory = model.encode(context, tokens);
   if (!model.config().has_decoder()) return memory;
   const Tokens shifted{.ids = view(b.rows, b.decoder_length, b.decoder_ids),
                        .mask = view(b.rows, b.decoder_length, b.decoder_mask)};
