@@ -5,10 +5,10 @@
 #include <array>
 
 #include "base/machine.h"
-#include "kernels/bandwidth.h"
 #include "kernels/gemm.h"
 #include "plumb/error.h"
 #include "plumb/suggest.h"
+#include "tensor/memory.h"
 
 namespace plumb {
 namespace bench {
@@ -24,23 +24,20 @@ void train_bf16(const RowSink& row) {
 }
 
 void norms(const RowSink& row) {
-  const double bandwidth = memory_bandwidth().copy;
   for (const RowNorm kind : {RowNorm::layer, RowNorm::rms}) {
-    for (const BenchRow& r : bench_residual_norm(kind, bandwidth)) row(r);
+    for (const BenchRow& r : bench_residual_norm(kind)) row(r);
   }
 }
 
 void decode(const RowSink& row) {
   for (const DType weights : {DType::f32, DType::bf16}) {
-    const DecodeRows rows = bench_decode(gpt2_124m(), weights, memory_bandwidth().read);
-    row(rows.bandwidth);
-    row(rows.tokens);
+    for (const BenchRow& r : bench_decode(gpt2_124m(), weights)) row(r);
   }
 }
 
 void prefill(const RowSink& row) {
   for (const DType weights : {DType::f32, DType::bf16}) {
-    row(bench_prefill(gpt2_124m(), weights, kPrompt, gemm_peak(weights)));
+    row(bench_prefill(gpt2_124m(), weights, kPrompt));
   }
 }
 
@@ -80,7 +77,11 @@ std::string bench_machine() {
 
 void run_bench(const std::string& name, const std::function<void(const BenchRow&)>& row) {
   for (const bench::Entry& entry : bench::kEntries) {
-    if (entry.what.name == name) return entry.run(row);
+    if (entry.what.name != name) continue;
+    // What an earlier case left is not this one's memory.
+    release_cached_memory();
+    forget_peak_resident();
+    return entry.run(row);
   }
   std::vector<std::string> names;
   for (const BenchCase& c : bench_cases()) names.emplace_back(c.name);

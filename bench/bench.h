@@ -1,5 +1,5 @@
 // The cases of `plumb bench`: each measures one thing and returns its rate beside the roof measured in the
-// same run. Weights are random, times the best of several.
+// same run. Weights are random.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,23 @@ namespace plumb::bench {
 
 using RowSink = std::function<void(const BenchRow&)>;
 
+// A rate beside its roof. The roof is measured before and after each round, and the round with the median
+// share counts: a machine that others use too is now faster, now slower, and the two must be of one moment.
+struct Round {
+  double rate = 0, roof = 0;  // in one unit
+  double share() const { return rate / roof; }
+};
+Round median_round(int rounds, const std::function<double()>& roof, const std::function<double()>& rate);
+
 ModelConfig gpt2_124m();  // GPT-2's smallest shape, 50257 tokens, tied
 
-// A batch of one, `tokens` steps behind a prompt of 64. `bandwidth` is the rate of the weights' bytes, each
-// multiplied weight once a token, against `read_bandwidth` in bytes/s; `tokens` is tokens/s.
-struct DecodeRows {
-  BenchRow bandwidth, tokens;
-};
-DecodeRows bench_decode(const ModelConfig& config, DType weights, double read_bandwidth, int64_t tokens = 24);
+// A batch of one behind a prompt of 64. The first row is the rate of the weights' bytes, each multiplied
+// weight once a token, against the memory's read bandwidth; the second is tokens/s.
+std::vector<BenchRow> bench_decode(const ModelConfig& config, DType weights);
 
 // One prompt read at once, logits of its last position alone; products of layers and attention's visible
-// half, against `peak` in GF/s, as gemm_peak() gives it.
-BenchRow bench_prefill(const ModelConfig& config, DType weights, int64_t length, double peak);
+// half, against gemm_peak().
+BenchRow bench_prefill(const ModelConfig& config, DType weights, int64_t length);
 
 // A model with its optimizer, and steps of it as the trainer makes them.
 struct TrainingRig {
@@ -48,8 +53,8 @@ Batch random_batch(int64_t rows, int64_t length, int64_t vocabulary);
 
 BenchRow bench_train_step(const ModelConfig& config, Precision dtype, int64_t batch, int64_t length);
 
-// Residual add and norm in one pass: {forward, backward} against `bandwidth` in bytes/s.
-std::vector<BenchRow> bench_residual_norm(RowNorm kind, double bandwidth);
+// Residual add and norm in one pass: {forward, backward} against the bandwidth of a copy.
+std::vector<BenchRow> bench_residual_norm(RowNorm kind);
 
 // Time that the probe adds to a step of a small decoder, beside the step's own.
 void bench_probe(const RowSink& row);

@@ -8,6 +8,8 @@
 #include "bench/bench.h"
 #include "infer/decoding.h"
 #include "infer/logits.h"
+#include "kernels/bandwidth.h"
+#include "kernels/gemm.h"
 
 namespace plumb::bench {
 namespace {
@@ -54,16 +56,6 @@ std::string shape_words(const Transformer& model, int64_t length) {
                      static_cast<double>(model.parameters().count()) * 1e-6, length);
 }
 
-BenchRow row(const std::string& name, const std::string& shape, double rate, const std::string& unit,
-             double peak) {
-  return {.name = name,
-          .shape = shape,
-          .rate = rate,
-          .unit = unit,
-          .peak = peak,
-          .share = peak > 0 ? rate / peak : 0};
-}
-
 }  // namespace
 
 ModelConfig gpt2_124m() {
@@ -83,33 +75,38 @@ ModelConfig gpt2_124m() {
   return c;
 }
 
-DecodeRows bench_decode(const ModelConfig& config, DType weights, double read_bandwidth, int64_t tokens) {
-  constexpr int64_t kBefore = 64;
+std::vector<BenchRow> bench_decode(const ModelConfig& config, DType weights) {
+  constexpr int kRounds = 5;
+  constexpr int64_t kBefore = 64, kTokens = 12;  // of a round
   const auto model = made(config, weights);
   Decoding decoding(*model, std::vector<std::vector<int32_t>>{prompt(kBefore, config.vocab_size)}, {},
-                    {.slots = kBefore + tokens});
-  double best = 1e30;
-  for (int64_t i = 0; i < tokens; ++i) {
-    const auto start = Clock::now();
-    const int32_t id = greedy(decoding.logits(0));
-    decoding.step(std::vector<int32_t>{id});
-    best = std::min(best, seconds_since(start));
-  }
+                    {.slots = kBefore + kRounds * kTokens});
+  const double bytes = multiplied(*model).bytes;
+  const Round round = median_round(
+      kRounds, [] { return memory_bandwidth().read; },
+      [&] {
+        const auto start = Clock::now();
+        for (int64_t i = 0; i < kTokens; ++i) {
+          decoding.step(std::vector<int32_t>{greedy(decoding.logits(0))});
+        }
+        return bytes * kTokens / seconds_since(start);
+      });
   const std::string name = fmt::format("decode {}", dtype_name(weights));
   const std::string shape = shape_words(*model, kBefore);
-  return {row(name, shape, multiplied(*model).bytes / best * 1e-9, "GB/s", read_bandwidth * 1e-9),
-          row(name, shape, 1 / best, "tokens/s", 0)};
+  return {{.name = name,
+           .shape = shape,
+           .rate = round.rate * 1e-9,
+           .unit = "GB/s",
+           .peak = round.roof * 1e-9,
+           .share = round.share()},
+          {.name = name, .shape = shape, .rate = round.rate / bytes, .unit = "tokens/s"}};
 }
 
-BenchRow bench_prefill(const ModelConfig& config, DType weights, int64_t length, double peak) {
+BenchRow bench_prefill(const ModelConfig& config, DType weights, int64_t length) {
   const auto model = made(config, weights);
   const std::vector<std::vector<int32_t>> prompts = {prompt(length, config.vocab_size)};
-  double best = 1e30;
-  for (int run = 0; run < 4; ++run) {
-    const auto start = Clock::now();
-    const Decoding decoding(*model, prompts, {}, {.slots = length});
-    best = std::min(best, seconds_since(start));
-  }
+  const auto read = [&] { const Decoding decoding(*model, prompts, {}, {.slots = length}); };
+  read();  // the first one finds its memory
   const Multiplied m = multiplied(*model);
   double attention = 0;
   for (int64_t i = 0; i < config.decoder_layers; ++i) {
@@ -117,8 +114,20 @@ BenchRow bench_prefill(const ModelConfig& config, DType weights, int64_t length,
     attention += 2.0 * static_cast<double>(l.heads * l.head_dim) * static_cast<double>(length * (length + 1));
   }
   const double flops = 2.0 * static_cast<double>(m.layers * length + m.head) + attention;
-  return row(fmt::format("prefill {}", dtype_name(weights)), shape_words(*model, length), flops / best * 1e-9,
-             "GF/s", peak);
+  const Round round = median_round(
+      7, [&] { return gemm_peak(weights); },
+      [&] {
+        const auto start = Clock::now();
+        read();
+        read();
+        return 2e-9 * flops / seconds_since(start);
+      });
+  return {.name = fmt::format("prefill {}", dtype_name(weights)),
+          .shape = shape_words(*model, length),
+          .rate = round.rate,
+          .unit = "GF/s",
+          .peak = round.roof,
+          .share = round.share()};
 }
 
 }  // namespace plumb::bench

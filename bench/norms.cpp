@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "bench/bench.h"
+#include "kernels/bandwidth.h"
 #include "kernels/norm.h"
 #include "tensor/tensor.h"
 
@@ -13,15 +14,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double best_seconds(const std::function<void()>& f) {
-  f();
-  double best = 1e30;
-  for (int i = 0; i < 12; ++i) {
-    const auto start = Clock::now();
-    f();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  return best;
+// Of one call, over a few.
+double seconds_of(const std::function<void()>& f) {
+  constexpr int kCalls = 4;
+  const auto start = Clock::now();
+  for (int i = 0; i < kCalls; ++i) f();
+  return std::chrono::duration<double>(Clock::now() - start).count() / kCalls;
 }
 
 Tensor filled(int64_t rows, int64_t width, float value) {
@@ -35,14 +33,14 @@ Tensor filled(int64_t rows, int64_t width, float value) {
 // Arrays that are touched once in a call, so that the figure is the memory's and not a cache's: the forward
 // reads x and branch and writes sum and y; the backward reads dy, dsum and sum and writes the stream's
 // gradient in dsum's place.
-std::vector<BenchRow> bench_residual_norm(RowNorm kind, double bandwidth) {
+std::vector<BenchRow> bench_residual_norm(RowNorm kind) {
   constexpr int64_t kRows = 65536, kWidth = 768;
   const Tensor x = filled(kRows, kWidth, 0.1f), branch = filled(kRows, kWidth, 0.3f),
                sum = filled(kRows, kWidth, 0), y = filled(kRows, kWidth, 0), gain = filled(1, kWidth, 1),
                bias = filled(1, kWidth, 0), stats = Tensor::empty({kRows, 2}, DType::f64),
                dgain = filled(1, kWidth, 0), dbias = filled(1, kWidth, 0);
   const float* bias_or_null = kind == RowNorm::layer ? bias.f32() : nullptr;
-  const double forward = best_seconds([&] {
+  const auto forward = [&] {
     norm_forward({.kind = kind,
                   .rows = kRows,
                   .width = kWidth,
@@ -53,8 +51,8 @@ std::vector<BenchRow> bench_residual_norm(RowNorm kind, double bandwidth) {
                   .sum = sum.f32(),
                   .y = y.f32(),
                   .stats = stats.data<double>()});
-  });
-  const double backward = best_seconds([&] {
+  };
+  const auto backward = [&] {
     norm_backward({.kind = kind,
                    .rows = kRows,
                    .width = kWidth,
@@ -66,17 +64,19 @@ std::vector<BenchRow> bench_residual_norm(RowNorm kind, double bandwidth) {
                    .d_stream = branch.f32(),
                    .dgain = dgain.f32(),
                    .dbias = bias_or_null ? dbias.f32() : nullptr});
-  });
+  };
   const double bytes = 4.0 * 4 * kRows * kWidth;
-  const auto row = [&](const char* direction, double seconds) {
-    const double rate = bytes / seconds * 1e-9;
+  const auto row = [&](const char* direction, const std::function<void()>& call) {
+    call();  // the first one finds its memory
+    const Round round = median_round(
+        5, [] { return memory_bandwidth().copy; }, [&] { return bytes / seconds_of(call); });
     return BenchRow{
         .name = fmt::format("residual + {} {}", kind == RowNorm::layer ? "LayerNorm" : "RMSNorm", direction),
         .shape = fmt::format("{} x {}", kRows, kWidth),
-        .rate = rate,
+        .rate = round.rate * 1e-9,
         .unit = "GB/s",
-        .peak = bandwidth * 1e-9,
-        .share = rate / (bandwidth * 1e-9)};
+        .peak = round.roof * 1e-9,
+        .share = round.share()};
   };
   return {row("forward", forward), row("backward", backward)};
 }

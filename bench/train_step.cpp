@@ -64,21 +64,28 @@ double TrainingRig::flops_per_token(int64_t length) const {
 
 BenchRow bench_train_step(const ModelConfig& config, Precision dtype, int64_t batch, int64_t length) {
   const DType compute = dtype == Precision::bf16 ? DType::bf16 : DType::f32;
-  const double peak = gemm_peak(compute);
   TrainOptions options;
   options.lr = 1e-4;
   options.dtype = dtype;
   TrainingRig rig(config, options);
-  const double seconds = rig.best_seconds(random_batch(batch, length, config.vocab_size), 3);
-  const double rate = rig.flops_per_token(length) * static_cast<double>(batch * length) / seconds * 1e-9;
+  const Batch tokens = random_batch(batch, length, config.vocab_size);
+  const double flops = rig.flops_per_token(length) * static_cast<double>(batch * length);
+  rig.step(tokens);  // the first one finds its memory
+  const Round round = median_round(
+      5, [&] { return gemm_peak(compute); },
+      [&] {
+        const auto start = Clock::now();
+        rig.step(tokens);
+        return 1e-9 * flops / std::chrono::duration<double>(Clock::now() - start).count();
+      });
   return {.name = fmt::format("train step {}", enum_name(dtype)),
           .shape = fmt::format("{} layers, {} wide, {:.0f} M parameters, {} x {} tokens",
                                config.encoder_layers + config.decoder_layers, config.width,
                                static_cast<double>(rig.model.parameters().count()) * 1e-6, batch, length),
-          .rate = rate,
+          .rate = round.rate,
           .unit = "GF/s",
-          .peak = peak,
-          .share = rate / peak,
+          .peak = round.roof,
+          .share = round.share(),
           .resident_gb = static_cast<double>(peak_resident_bytes()) * 1e-9};
 }
 

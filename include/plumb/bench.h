@@ -18,7 +18,7 @@ struct BenchRow {
   std::string unit;        // GF/s, GB/s, tokens/s, us/token, MB
   double peak = 0;         // the roof, in the same unit; 0: there is none
   double share = 0;        // rate / peak
-  double resident_gb = 0;  // most memory the process held by then; 0: not asked
+  double resident_gb = 0;  // most memory the process held in this case; 0: not asked
 };
 
 struct BenchCase {

@@ -14,6 +14,7 @@ struct Machine {
 Machine machine();
 std::string describe(const Machine& machine);  // "AMD EPYC 9B14, 2 of 2 threads, 24.9 GB"
 
-int64_t peak_resident_bytes();  // most memory that this process held so far
+int64_t peak_resident_bytes();  // most memory that this process held since it began, or since the next
+void forget_peak_resident();    // where the system can; elsewhere the peak stays that of the whole process
 
 }  // namespace plumb
