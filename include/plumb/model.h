@@ -45,8 +45,9 @@ struct ModelCost {
   // Of these, the ones that a token is multiplied with: without positions, types and look-up tables that are
   // not also the head, and of experts those that a token is sent to.
   int64_t multiplied = 0;
-  double flops_per_token = 0;  // to run: 2 N + 4 L C T, N = multiplied; the causal half is not taken off
-  double training_flops_per_token = 0;  // three times that: 6 N + 12 L C T
+  double flops_per_token = 0;       // to run: 2 N + 4 L C T, N = multiplied; the causal half is not taken off
+  double head_flops_per_token = 0;  // of these, the head's: masked training passes few tokens through it
+  double training_flops_per_token = 0;  // three times flops_per_token: 6 N + 12 L C T
   int64_t weight_bytes = 0;
   int64_t optimizer_bytes = 0;  // gradients and both moments
   int64_t activation_bytes_per_token =
@@ -80,8 +81,8 @@ class Model {
 
   const ModelConfig& config() const;
   std::vector<ParameterInfo> parameters() const;
-  int64_t parameter_count() const;                              // numbers that train
-  double flops_per_token(int64_t length, bool training) const;  // of model_cost()
+  int64_t parameter_count() const;  // numbers that train
+  ModelCost cost(int64_t length) const;
 
   // A loaded model's weights lie in the mapped file, as they are stored there, and can only be read. This
   // gives each f32 memory of its own, and those that train a gradient. Whoever trains calls it first; it does

@@ -8,14 +8,17 @@
 namespace plumb {
 namespace {
 
+bool of_head(const ModelConfig& config, const Parameter& p) {
+  if (p.name.starts_with("head.")) return true;
+  const bool tied = config.tied_embeddings && config.head == Head::language_model;
+  const std::string table = config.has_decoder() ? "decoder.token_embedding.weight" : "";
+  return tied && (p.name == "token_embedding.weight" || p.name == table);
+}
+
 // The share of a parameter's numbers that one token is multiplied with. Look-ups multiply nothing.
 double multiplied_share(const ModelConfig& config, const Parameter& p) {
   if (p.role == Role::statistic) return 0;
-  if (p.role == Role::embedding) {
-    const bool head = config.tied_embeddings && config.head == Head::language_model;
-    const std::string table = config.has_decoder() ? "decoder.token_embedding.weight" : "";
-    return head && (p.name == "token_embedding.weight" || p.name == table) ? 1 : 0;
-  }
+  if (p.role == Role::embedding) return of_head(config, p) ? 1 : 0;
   const size_t at = p.name.find(".experts.");
   if (at == p.name.npos) return 1;
   const Side side = p.name.starts_with("encoder.") ? Side::encoder : Side::decoder;
@@ -86,7 +89,9 @@ ModelCost model_cost(const ModelConfig& config, const ParameterTable& table, int
   for (const auto& p : table.all()) {
     numbers += p->shape.numel();
     if (p->role != Role::statistic) cost.parameters += p->shape.numel();
-    multiplied += multiplied_share(config, *p) * static_cast<double>(p->shape.numel());
+    const double numel = static_cast<double>(p->shape.numel());
+    multiplied += multiplied_share(config, *p) * numel;
+    if (of_head(config, *p)) cost.head_flops_per_token += 2 * numel;
   }
   cost.multiplied = static_cast<int64_t>(multiplied);
   cost.flops_per_token = 2 * multiplied + attention_flops(config, length);

@@ -100,9 +100,8 @@ int64_t Model::parameter_count() const {
   return transformer().parameters().count();
 }
 
-double Model::flops_per_token(int64_t length, bool training) const {
-  const ModelCost cost = model_cost(config(), transformer().parameters(), length);
-  return training ? cost.training_flops_per_token : cost.flops_per_token;
+ModelCost Model::cost(int64_t length) const {
+  return model_cost(config(), transformer().parameters(), length);
 }
 
 void Model::make_trainable() {

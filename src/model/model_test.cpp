@@ -354,6 +354,7 @@ TEST(Cost, FlopsOfTheGpt2Shape) {
   EXPECT_EQ(cost.parameters, 124439808);
   EXPECT_EQ(cost.multiplied, 124439808 - 1024 * 768);
   EXPECT_EQ(cost.training_flops_per_token, 6.0 * (124439808 - 1024 * 768) + 12.0 * 12 * 768 * 512);
+  EXPECT_EQ(cost.head_flops_per_token, 2.0 * 50257 * 768);
   EXPECT_EQ(cost.cache_bytes_per_token, 12 * 2 * 768 * 4);
 }
 

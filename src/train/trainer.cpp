@@ -140,7 +140,7 @@ struct Trainer::Impl {
   // Of this call of run().
   std::unique_ptr<Progress> progress;
   std::optional<Evaluation> last_evaluation;
-  double start = 0, step_seconds = 0, peak = 0;
+  double start = 0, step_seconds = 0, peak = 0, flops = 0;
   int64_t first = 0, first_tokens = 0;
 };
 
@@ -337,12 +337,7 @@ TrainResult Trainer::Impl::result() const {
                 .best_step = state.best_step,
                 .seconds = now() - start};
   if (step_seconds > 0) r.tokens_per_second = static_cast<double>(state.tokens - first_tokens) / step_seconds;
-  if (peak > 0) {
-    const bool both =
-        model.config().has_encoder() && model.config().has_decoder();  // a token passes one of them
-    r.peak_share =
-        r.tokens_per_second * model.flops_per_token(options.length, true) / (both ? 2 : 1) / (peak * 1e9);
-  }
+  if (peak > 0 && step_seconds > 0) r.peak_share = flops / step_seconds / (peak * 1e9);
   return r;
 }
 
@@ -355,12 +350,18 @@ TrainResult Trainer::Impl::run(const TrainCallbacks& callbacks) {
   peak = peak_rate(options.dtype == Precision::bf16 ? DType::bf16 : DType::f32);
   progress = std::make_unique<Progress>();
   start = now();
-  step_seconds = 0;
+  step_seconds = flops = 0;
+  const ModelCost cost = model.cost(options.length);
+  const bool both = model.config().has_encoder() && model.config().has_decoder();
   first = state.step;
   first_tokens = state.tokens;
   while (state.step < options.steps) {
     const StepMetrics m = step();
     step_seconds += m.seconds;
+    // A token passes one of two stacks; a target passes the head.
+    flops += (cost.training_flops_per_token - 3 * cost.head_flops_per_token) / (both ? 2 : 1) *
+                 static_cast<double>(m.tokens) +
+             3 * cost.head_flops_per_token * static_cast<double>(m.targets);
     metrics.add(m);
     if (callbacks.step) callbacks.step(m);
     if (guard.state().skips_in_row >= options.most_skips) give_up();
