@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+extern int exit_status;           // of a command that ran: 0, or what it found (compare: 1 where they differ)
 extern std::string program_name;  // how to call this program from here, for "what to try next"
 
 void add_train(CLI::App& app);

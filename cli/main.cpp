@@ -87,11 +87,12 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() != 0) return usage_error(app, error);
     app.exit(error);  // --help and --version
   }
-  return 0;
+  return exit_status;
 }
 
 }  // namespace
 
+int exit_status = 0;
 std::string program_name = "plumb";
 
 int main(int argc, char** argv) {

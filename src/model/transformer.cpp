@@ -97,6 +97,7 @@ Tensor Transformer::embed(Context& context, Side side, const Tokens& tokens, con
                                                 : Tensor::zeros(tokens.ids.shape(), DType::i32)});
   }
   Tensor x = ops::embedding(context, lookups);
+  if (closely(context)) observe(context, encoder ? "encoder" : "decoder", "embedding", x);
   const auto& norm = encoder ? encoder_embedding_norm_ : decoder_embedding_norm_;
   if (norm) x = norm->forward(context, x, 1, sequence.mask);
   return ops::dropout(context, x, config_.embedding_dropout, encoder ? next_site_ : next_site_ + 1);

@@ -20,7 +20,8 @@ std::vector<float> alibi_slopes(int64_t heads) {
 
 MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, const SublayerFormula& formula,
                                        Kind kind)
-    : kind_(kind),
+    : name_(b.prefix),
+      kind_(kind),
       heads_(c.heads),
       kv_heads_(c.kv_heads),
       head_dim_(c.head_dim),
@@ -76,6 +77,9 @@ MultiHeadAttention::Projected MultiHeadAttention::project_self(Context& context,
   } else {
     p = {{query_->forward(context, x), 0}, {key_->forward(context, x), 0}, {value_->forward(context, x), 0}};
   }
+  show(context, "query", p.q, heads_);
+  show(context, "key", p.k, kv_heads_);
+  show(context, "value", p.v, kv_heads_);
   if (query_norm_) {
     p.q.t = head_normed(context, p.q.t, *query_norm_, heads_);
     p.k.t = head_normed(context, p.k.t, *key_norm_, kv_heads_);
@@ -89,6 +93,7 @@ MultiHeadAttention::Projected MultiHeadAttention::project_cross(Context& context
                                                                 const AttentionPass& pass) const {
   Projected p;
   p.q = {query_->forward(context, x), 0};
+  show(context, "query", p.q, heads_);
   if (query_norm_) p.q.t = head_normed(context, p.q.t, *query_norm_, heads_);
   if (pass.cache && pass.cache->cross_k.defined()) {
     p.k = {pass.cache->cross_k, 0};
@@ -97,6 +102,8 @@ MultiHeadAttention::Projected MultiHeadAttention::project_cross(Context& context
   }
   p.k = {key_->forward(context, pass.memory), 0};
   p.v = {value_->forward(context, pass.memory), 0};
+  show(context, "key", p.k, kv_heads_);
+  show(context, "value", p.v, kv_heads_);
   if (key_norm_) p.k.t = head_normed(context, p.k.t, *key_norm_, kv_heads_);
   if (pass.cache) {
     pass.cache->cross_k = p.k.t;
@@ -144,10 +151,26 @@ void MultiHeadAttention::append(Projected& p, const AttentionPass& pass) const {
   p.v = {cache.v, 0};
 }
 
+// A copy, for a close observer: the columns may be part of one fused product, and be rotated in place.
+void MultiHeadAttention::show(Context& context, const char* quantity, const ops::Columns& x,
+                              int64_t heads) const {
+  if (!closely(context)) return;
+  const int64_t width = heads * head_dim_;
+  const Tensor copy = Tensor::empty({x.t.size(0), x.t.size(1), width});
+  for (int64_t r = 0; r < x.t.rows(); ++r) {
+    std::memcpy(copy.f32() + r * width, x.t.f32() + r * x.t.width() + x.first, width * sizeof(float));
+  }
+  observe(context, name_, quantity, copy);
+}
+
 Tensor MultiHeadAttention::forward(Context& context, const Tensor& x, const AttentionPass& pass) const {
   const bool cross = kind_ == Kind::cross;
   const Projected p = cross ? project_cross(context, x, pass) : project_self(context, x, pass);
   const bool cached = !cross && pass.cache;
+  if (!cached) {
+    show(context, "q", p.q, heads_);
+    show(context, "k", p.k, kv_heads_);
+  }
   const int64_t length = pass.tokens->length;
   const int64_t keys = cross ? p.k.t.size(1) : pass.cached + length;
   ops::AttentionInput in{.q = p.q, .k = p.k, .v = p.v};
@@ -167,7 +190,11 @@ Tensor MultiHeadAttention::forward(Context& context, const Tensor& x, const Atte
   in.key_mask = cross ? pass.memory_mask : cached ? pass.slot_mask : pass.tokens->mask;
   in.alibi_slopes = alibi_slopes_;
   Tensor heads = ops::attention(context, in);
-  if (norm_inner_) heads = norm_inner_->forward(context, heads);
+  observe_closely(context, name_, "heads", heads);
+  if (norm_inner_) {
+    heads = norm_inner_->forward(context, heads);
+    observe_closely(context, name_, "inner", heads);
+  }
   return output_->forward(context, heads);
 }
 

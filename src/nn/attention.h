@@ -49,7 +49,9 @@ class MultiHeadAttention {
   void rotate(Context& context, Projected& p, const AttentionPass& pass) const;
   Tensor head_normed(Context& context, const Tensor& x, const Norm& norm, int64_t heads) const;
   void append(Projected& p, const AttentionPass& pass) const;
+  void show(Context& context, const char* quantity, const ops::Columns& x, int64_t heads) const;
 
+  std::string name_;
   Kind kind_;
   int64_t heads_, kv_heads_, head_dim_, window_;
   QkNorm qk_norm_;

@@ -4,7 +4,8 @@ namespace plumb {
 
 FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerFormula& formula,
                          int64_t hidden)
-    : activation_(c.activation),
+    : name_(b.prefix),
+      activation_(c.activation),
       up_(b.child("up"), b.config.width, {{hidden, formula.beta}}, c.ffn_bias),
       down_(b.child("down"), hidden, {{b.config.width, formula.beta * output_scale(b.config)}}, c.ffn_bias) {
   if (c.gated) {
@@ -16,13 +17,19 @@ FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerF
 
 Tensor FeedForward::forward(Context& context, const Tensor& x) const {
   const Tensor up = up_.forward(context, x);
+  const Tensor gate = gate_ ? gate_->forward(context, x) : Tensor();
+  if (gate_) observe_closely(context, name_, "gate", gate);
+  observe_closely(context, name_, "up", up);
   if (!norm_inner_) {
     if (!gate_) return ops::activated_linear(context, up, activation_, down_.weights());
-    return ops::gated_linear(context, gate_->forward(context, x), up, activation_, down_.weights());
+    return ops::gated_linear(context, gate, up, activation_, down_.weights());
   }
-  const Tensor hidden = gate_ ? ops::gated(context, gate_->forward(context, x), up, activation_)
-                              : ops::activation(context, up, activation_);
-  return down_.forward(context, norm_inner_->forward(context, hidden));
+  const Tensor hidden =
+      gate_ ? ops::gated(context, gate, up, activation_) : ops::activation(context, up, activation_);
+  observe_closely(context, name_, "hidden", hidden);
+  const Tensor normed = norm_inner_->forward(context, hidden);
+  observe_closely(context, name_, "inner", normed);
+  return down_.forward(context, normed);
 }
 
 }  // namespace plumb

@@ -15,6 +15,7 @@ class FeedForward {
   Tensor forward(Context& context, const Tensor& x) const;  // (..., C) to the same
 
  private:
+  std::string name_;
   Activation activation_;
   std::optional<Linear> gate_;
   Linear up_;

@@ -85,6 +85,7 @@ Tensor Stack::forward(Context& context, const Tensor& x, const StackPass& pass) 
   }
   if (context.observer) observe(context, name_, "output", stream.value(context));
   Tensor y = final_norm_ ? stream.normed(context, *final_norm_, 1, pass.tokens.mask) : stream.value(context);
+  observe_closely(context, name_, "final", y);
   if (pass.hidden) pass.hidden->push_back(y);
   return y;
 }

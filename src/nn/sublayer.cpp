@@ -17,14 +17,16 @@ Sublayer::Sublayer(const Builder& b, const LayerConfig& c, const SublayerFormula
 }
 
 Tensor Sublayer::input(Context& context, Stream& stream, const Tensor& row_mask) const {
-  if (norm_in_) return stream.normed(context, *norm_in_, formula_.s, row_mask);
-  const Tensor x = stream.value(context);
-  return formula_.s == 1 ? x : ops::norm(context, x, {.kind = NormKind::none}, formula_.s);
+  Tensor x = norm_in_ ? stream.normed(context, *norm_in_, formula_.s, row_mask) : stream.value(context);
+  if (!norm_in_ && formula_.s != 1) x = ops::norm(context, x, {.kind = NormKind::none}, formula_.s);
+  observe_closely(context, name_, "input", x);
+  return x;
 }
 
 void Sublayer::forward(Context& context, Stream& stream, const Branch& f, const Tensor& row_mask) const {
   if (context.observer) observe(context, name_, "stream", stream.value(context));
   Tensor branch = f(input(context, stream, row_mask));
+  observe_closely(context, name_, "raw", branch);
   if (norm_branch_) branch = norm_branch_->forward(context, branch, 1, row_mask);
   branch = ops::dropout(context, branch, dropout_, dropout_site_);
   observe(context, name_, "branch", branch);
@@ -38,7 +40,11 @@ void Sublayer::forward(Context& context, Stream& stream, const Branch& f, const 
                          .gate_constant = constant ? formula_.gate_value : 1,
                          .gate = gate_ ? gate_->value : Tensor()});
   }
-  if (norm_out_) stream.replace(stream.normed(context, *norm_out_, 1, row_mask));
+  if (norm_out_) {
+    if (closely(context)) observe(context, name_, "sum", stream.value(context));
+    stream.replace(stream.normed(context, *norm_out_, 1, row_mask));
+  }
+  if (closely(context)) observe(context, name_, "output", stream.value(context));
 }
 
 }  // namespace plumb

@@ -9,9 +9,14 @@
 
 namespace plumb {
 
-// A point of the model that can be watched, e.g. {"decoder.3.feed_forward", "branch"}. quantity is one of
-// "stream" (the residual stream as the sub-layer receives it), "input" (after N_in), "branch" (what is added,
-// after N_branch), "output" (after the add and N_out).
+// A point of the model that can be watched, e.g. {"decoder.3.feed_forward", "branch"}. Every observer sees of
+// a sub-layer "stream" (the residual stream as it receives it) and "branch" (N_branch(F), before g), and of a
+// stack "output" (the stream that leaves its last layer). One that watches closely sees as well
+//   of a sub-layer   "input" (s N_in(x)), "raw" (F itself), "sum" (before N_out, where it has one), "output";
+//   of attention     "query", "key", "value" (as projected), "q", "k" (as they meet: normed and rotated),
+//                    "heads" (before the output projection and its "inner" norm, shown where there is one);
+//   of feed-forward  "gate", "up", and "hidden" and "inner" (around the inner norm, where there is one);
+//   of a stack       "embedding" (before its norm) and "final" (what the head or the decoder reads).
 struct Site {
   const std::string& module;
   const char* quantity;
@@ -22,6 +27,7 @@ struct Site {
 class Observer {
  public:
   virtual ~Observer() = default;
+  virtual bool closely() const { return false; }
   virtual void forward(const Site& site, const Tensor& value) = 0;                           // (B, T, C)
   virtual void backward(const Site& site, const Tensor& value, const Tensor& gradient) = 0;  // both (B, T, C)
 };
@@ -45,5 +51,14 @@ struct Context {
 
 // Shows `value` to the observer now and its gradient when it is complete. Call before the value's first use.
 void observe(Context& context, const std::string& module, const char* quantity, const Tensor& value);
+
+// The same for what only a close observer sees.
+inline bool closely(const Context& context) {
+  return context.observer && context.observer->closely();
+}
+inline void observe_closely(Context& context, const std::string& module, const char* quantity,
+                            const Tensor& value) {
+  if (closely(context)) observe(context, module, quantity, value);
+}
 
 }  // namespace plumb
