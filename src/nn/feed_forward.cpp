@@ -1,5 +1,7 @@
 #include "nn/feed_forward.h"
 
+#include <utility>
+
 namespace plumb {
 
 FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerFormula& formula,
@@ -16,16 +18,20 @@ FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerF
 }
 
 Tensor FeedForward::forward(Context& context, const Tensor& x) const {
+  // Close observers are shown `up` with its bias, and the plain composition adds it at once.
+  if (!gate_ && !norm_inner_ && !context.plain && !closely(context)) {
+    ops::LinearWeights up = up_.weights();
+    const Tensor bias = std::exchange(up.bias, Tensor());
+    return ops::activated_linear(context, ops::linear(context, x, up), bias, activation_, down_.weights());
+  }
   const Tensor up = up_.forward(context, x);
   const Tensor gate = gate_ ? gate_->forward(context, x) : Tensor();
   if (gate_) observe_closely(context, name_, "gate", gate);
   observe_closely(context, name_, "up", up);
-  if (!norm_inner_) {
-    if (!gate_) return ops::activated_linear(context, up, activation_, down_.weights());
-    return ops::gated_linear(context, gate, up, activation_, down_.weights());
-  }
+  if (gate_ && !norm_inner_) return ops::gated_linear(context, gate, up, activation_, down_.weights());
   const Tensor hidden =
       gate_ ? ops::gated(context, gate, up, activation_) : ops::activation(context, up, activation_);
+  if (!norm_inner_) return down_.forward(context, hidden);
   observe_closely(context, name_, "hidden", hidden);
   const Tensor normed = norm_inner_->forward(context, hidden);
   observe_closely(context, name_, "inner", normed);

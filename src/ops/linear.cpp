@@ -73,21 +73,31 @@ bool recorded(const Context& context, const Tensor& x, const LinearWeights& w) {
          (x.requires_grad() || w.weight.requires_grad() || (w.bias.defined() && w.bias.requires_grad()));
 }
 
-Tensor activated(const Tensor& x, Activation kind) {
+Tensor activated(const Tensor& x, const Tensor& bias, Activation kind) {
   Tensor h = Tensor::empty(x.shape());
-  activation_forward({.kind = kind, .rows = x.rows(), .width = x.width(), .x = x.f32(), .y = h.f32()});
+  activation_forward({.kind = kind,
+                      .rows = x.rows(),
+                      .width = x.width(),
+                      .x = x.f32(),
+                      .bias = bias.defined() ? bias.f32() : nullptr,
+                      .y = h.f32()});
   return h;
 }
 
-// Of act(x), from dh; dh may be where dx goes, if nothing is there yet.
-void activated_backward(const Tensor& x, Activation kind, const float* dh, GradientTarget dx) {
+// Of act(x + bias), from dh; dh may be where dx goes, if nothing is there yet.
+void activated_backward(const Tensor& x, const Tensor& bias, Activation kind, const float* dh,
+                        GradientTarget dx) {
+  const GradientTarget dbias = bias.defined() ? gradient_target(bias) : GradientTarget();
   activation_backward({.kind = kind,
                        .rows = x.rows(),
                        .width = x.width(),
                        .x = x.f32(),
+                       .bias = bias.defined() ? bias.f32() : nullptr,
                        .dy = dh,
                        .dx = dx.data,
-                       .add_x = dx.add});
+                       .dbias = dbias.data,
+                       .add_x = dx.add,
+                       .add_bias = dbias.add});
 }
 
 Tensor gated_product(const Tensor& gate, const Tensor& up, Activation kind) {
@@ -138,22 +148,26 @@ Tensor linear(Context& context, const Tensor& x, const LinearWeights& w) {
   return y;
 }
 
-Tensor activated_linear(Context& context, const Tensor& x, Activation kind, const LinearWeights& w) {
-  if (context.plain) return linear(context, activation(context, x, kind), w);
-  Tensor y = product(context, activated(x, kind), w);
-  if (!recorded(context, x, w)) return y;
+Tensor activated_linear(Context& context, const Tensor& x, const Tensor& bias, Activation kind,
+                        const LinearWeights& w) {
+  PLUMB_CHECK(!bias.defined() || bias.numel() == x.width(), "a bias of {} on {}", bias.shape().str(),
+              x.shape().str());
+  Tensor y = product(context, activated(x, bias, kind), w);
+  const bool bias_trains = bias.defined() && bias.requires_grad();
+  if (!recorded(context, x, w) && !(context.tape && bias_trains)) return y;
   y.set_requires_grad();
-  context.tape->record([x, w, kind, result = y.gradient(), compute = context.compute] {
+  context.tape->record([x, bias, w, kind, bias_trains, result = y.gradient(), compute = context.compute] {
     const float* dy = arrived(result);
     if (!dy) return;
-    weight_gradient(compute, dy, activated(x, kind), w);
-    const GradientTarget dx = gradient_target(x);
-    if (!dx.data) return;
+    weight_gradient(compute, dy, activated(x, bias, kind), w);
+    if (!x.requires_grad() && !bias_trains) return;
+    Tensor unwanted;
+    const GradientTarget dx = gradient_target_or(x, unwanted);
     // The gradient of act(x) is made where dx goes when that is free, and turned into dx in place.
     const Tensor scratch = dx.add ? Tensor::empty(x.shape()) : Tensor();
     float* dh = dx.add ? scratch.f32() : dx.data;
     input_gradient(compute, dy, x.rows(), w, {dh, false});
-    activated_backward(x, kind, dh, dx);
+    activated_backward(x, bias, kind, dh, dx);
   });
   return y;
 }
@@ -177,11 +191,11 @@ Tensor gated_linear(Context& context, const Tensor& gate, const Tensor& up, Acti
 }
 
 Tensor activation(Context& context, const Tensor& x, Activation kind) {
-  Tensor y = activated(x, kind);
+  Tensor y = activated(x, {}, kind);
   if (!context.records(x)) return y;
   y.set_requires_grad();
   context.tape->record([x, kind, result = y.gradient()] {
-    if (const float* dy = arrived(result)) activated_backward(x, kind, dy, gradient_target(x));
+    if (const float* dy = arrived(result)) activated_backward(x, {}, kind, dy, gradient_target(x));
   });
   return y;
 }

@@ -19,8 +19,10 @@ struct LinearWeights {
 // y = x Wᵀ + b
 Tensor linear(Context& context, const Tensor& x, const LinearWeights& w);
 
-// y = linear(act(x)). act(x) is made again in the backward pass instead of being kept.
-Tensor activated_linear(Context& context, const Tensor& x, Activation activation, const LinearWeights& w);
+// y = linear(act(x + bias)); bias (in) or undefined. act(x + bias) is made again in the backward pass instead
+// of being kept.
+Tensor activated_linear(Context& context, const Tensor& x, const Tensor& bias, Activation activation,
+                        const LinearWeights& w);
 
 // y = linear(act(gate) * up), likewise. gate and up have the same shape.
 Tensor gated_linear(Context& context, const Tensor& gate, const Tensor& up, Activation activation,
