@@ -11,9 +11,10 @@ namespace plumb::cli {
 namespace {
 
 struct EvalSettings {
-  std::string model, text, logits;
+  std::string model, text, task, logits;
   std::vector<int64_t> ids, decoder_ids;
   int64_t length = 0, batch = 8;
+  int examples = 1000;
   Precision dtype = Precision::f32;
 };
 
@@ -25,27 +26,46 @@ std::vector<int32_t> token_ids(const char* flag, const std::vector<int64_t>& ids
   return {ids.begin(), ids.end()};
 }
 
+void print(const Evaluation& e, int64_t length) {
+  fmt::print("{{\"loss\": {}, \"perplexity\": {}, ", e.loss, e.perplexity);
+  if (e.bits_per_byte) fmt::print("\"bits_per_byte\": {}, ", *e.bits_per_byte);
+  if (e.exact) fmt::print("\"exact\": {}, ", *e.exact);
+  fmt::print("\"accuracy\": {}, \"targets\": {}, \"length\": {}, \"seconds\": {:.3f}}}\n", e.accuracy,
+             e.targets, length, e.seconds);
+}
+
+void evaluate_task(const EvalSettings& s, const Model& model) {
+  const Dataset data = Dataset::synthetic(s.task, {.examples = s.examples});
+  const ModelConfig& c = model.config();
+  if (!c.has_encoder() || !c.has_decoder() || c.vocab_size < data.vocab_size()) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--task {} is for an encoder-decoder that was trained on it", s.task));
+  }
+  if (s.length == 0) {
+    throw Error(ErrorKind::usage, "--task needs --length: the length that the model was trained at");
+  }
+  print(evaluate(model, data, {.split = Split::test, .batch = s.batch, .length = s.length, .dtype = s.dtype}),
+        s.length);
+}
+
 void evaluate_text(const EvalSettings& s, const Model& model) {
   const bool masked = !model.config().has_decoder();
   if (model.config().has_encoder() && !masked) {
     throw Error(ErrorKind::unsupported,
-                "eval --text reads decoders and encoders; an encoder-decoder takes --ids");
+                "eval --text reads decoders and encoders; an encoder-decoder takes --task or --ids");
   }
   const Tokenizer tokenizer = Tokenizer::load(model_folder(s.model));
   const TextOptions whole{.held_out = 0};  // then all of it is the training part, read in order
   const Dataset data =
       masked ? Dataset::masked_text(s.text, tokenizer, whole) : Dataset::text(s.text, tokenizer, whole);
   const int64_t length = s.length > 0 ? s.length : std::min<int64_t>(model.config().max_length, 1024);
-  const Evaluation e =
-      evaluate(model, data, {.split = Split::train, .batch = s.batch, .length = length, .dtype = s.dtype});
-  fmt::print("{{\"loss\": {}, \"perplexity\": {}, ", e.loss, e.perplexity);
-  if (e.bits_per_byte) fmt::print("\"bits_per_byte\": {}, ", *e.bits_per_byte);
-  fmt::print("\"accuracy\": {}, \"targets\": {}, \"length\": {}, \"seconds\": {:.3f}}}\n", e.accuracy,
-             e.targets, length, e.seconds);
+  print(evaluate(model, data, {.split = Split::train, .batch = s.batch, .length = length, .dtype = s.dtype}),
+        length);
 }
 
 void evaluate(const EvalSettings& s) {
-  if (s.text.empty() == s.ids.empty()) throw Error(ErrorKind::usage, "eval takes either --text or --ids");
+  if (s.text.empty() + s.task.empty() + s.ids.empty() != 2)
+    throw Error(ErrorKind::usage, "eval takes one of --text, --task and --ids");
   if (s.ids.empty() != s.logits.empty()) throw Error(ErrorKind::usage, "--ids and --logits go together");
   if (s.batch < 1) throw Error(ErrorKind::usage, fmt::format("--batch is {}, expected at least 1", s.batch));
   const Model model = Model::load(model_folder(s.model));
@@ -56,6 +76,8 @@ void evaluate(const EvalSettings& s) {
   }
   if (!s.ids.empty()) {
     write_logits(model, token_ids("--ids", s.ids), token_ids("--decoder-ids", s.decoder_ids), s.logits);
+  } else if (!s.task.empty()) {
+    evaluate_task(s, model);
   } else {
     evaluate_text(s, model);
   }
@@ -70,6 +92,8 @@ void add_eval(CLI::App& app) {
       app.add_subcommand("eval", "Loss, perplexity and bits per byte of a text under a model, as JSON");
   sub->add_option("model", s->model, "folder of a model, or of a run")->required();
   sub->add_option("--text", s->text, "UTF-8 file, or folder of them; all of it is read");
+  sub->add_option("--task", s->task, "synthetic task of an encoder-decoder: copy, reverse or sort");
+  sub->add_option("--examples", s->examples, "unseen examples of the task (default: 1000)");
   sub->add_option("--length", s->length, "tokens read at once (default: the model's longest, at most 1024)");
   sub->add_option("--batch", s->batch, "sequences side by side");
   sub->add_option("--ids", s->ids, "token ids, in place of a text")->delimiter(',');

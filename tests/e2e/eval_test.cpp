@@ -28,7 +28,7 @@ TEST_F(TrainCommand, EvalReadsAllOfATextAndDumpsLogits) {
   EXPECT_EQ(logits.shape(), Shape({1, 3, 259}));
   for (int64_t i = 0; i < logits.numel(); ++i) ASSERT_TRUE(std::isfinite(logits.f32()[i]));
 
-  expect_error(plumb({"eval", "run/model"}), 2, {"--text or --ids"});
+  expect_error(plumb({"eval", "run/model"}), 2, {"--text, --task and --ids"});
   expect_error(plumb({"eval", "run/model", "--ids", "1"}), 2, {"--logits"});
   expect_error(plumb({"eval", "run/model", "--ids", "259", "--logits", "x"}), 1, {"259"});
   expect_error(plumb({"eval", "run/model", "--ids", "-1", "--logits", "x"}), 2, {"-1"});
@@ -40,6 +40,23 @@ TEST_F(TrainCommand, EvalReadsAllOfATextAndDumpsLogits) {
                  {std::string("--length is ") + length + ", expected 1 to the model's 32"});
   }
   expect_error(plumb({"eval", "nowhere", "--text", "text.txt"}), 1, {"nowhere"});
+}
+
+TEST_F(TrainCommand, EvalAsksATaskForUnseenExamples) {
+  ASSERT_EQ(
+      plumb({"train", "reverse", "--steps", "2", "--batch", "2", "--width", "16", "--out", "run"}).exit_code,
+      0);
+  const ProcessResult r = plumb({"eval", "run", "--task", "reverse", "--length", "16", "--examples", "40"});
+  ASSERT_EQ(r.exit_code, 0) << r.err;
+  const auto j = nlohmann::json::parse(r.out);
+  EXPECT_GE(j.at("targets"), 40 * 4) << "three symbols and the end";
+  EXPECT_GE(j.at("exact"), 0);
+  EXPECT_LT(j.at("exact"), 0.5) << "two steps do not teach it";
+  expect_error(plumb({"eval", "run", "--task", "reverse"}), 2, {"--task needs --length"});
+  expect_error(plumb({"eval", "run", "--task", "revers", "--length", "16"}), 2, {"revers", "reverse"});
+  expect_error(plumb({"eval", "run", "--task", "sort", "--length", "16", "--examples", "0"}), 2,
+               {"0 examples"});
+  expect_error(plumb({"eval", "run", "--text", "text.txt"}), 1, {"--task or --ids"});
 }
 
 }  // namespace
