@@ -164,7 +164,10 @@ ops::LinearWeights Transformer::head_weights() const {
 Tensor Transformer::before_head(Context& context, const Tensor& hidden) const {
   if (!head_dense_) return hidden;
   const Tensor h = ops::activation(context, head_dense_->forward(context, hidden), config_.layer.activation);
-  return head_norm_->forward(context, h);
+  if (closely(context)) observe(context, "head", "hidden", h);
+  const Tensor normed = head_norm_->forward(context, h);
+  if (closely(context)) observe(context, "head", "inner", normed);
+  return normed;
 }
 
 Tensor Transformer::logits(Context& context, const Tensor& hidden) const {

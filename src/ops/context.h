@@ -16,7 +16,8 @@ namespace plumb {
 //   of attention     "query", "key", "value" (as projected), "q", "k" (as they meet: normed and rotated),
 //                    "heads" (before the output projection and its "inner" norm, shown where there is one);
 //   of feed-forward  "gate", "up", and "hidden" and "inner" (around the inner norm, where there is one);
-//   of a stack       "embedding" (before its norm) and "final" (what the head or the decoder reads).
+//   of a stack       "embedding" (before its norm) and "final" (what the head or the decoder reads);
+//   of the head      "hidden" and "inner", around its norm, where there is one.
 struct Site {
   const std::string& module;
   const char* quantity;

@@ -1,0 +1,40 @@
+// plumb trace: one input walked through a model.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "commands.h"
+#include "model_folder.h"
+#include "plumb/trace.h"
+
+namespace plumb::cli {
+namespace {
+
+struct TraceSettings {
+  std::string model, text;
+  TraceOptions options;
+};
+
+void trace(const TraceSettings& s) {
+  const std::string folder = model_folder(s.model);
+  Model model = Model::load(folder);
+  const Trace result(model, Tokenizer::load(folder), s.text, s.options);
+  std::fputs(result.text().c_str(), stdout);
+}
+
+}  // namespace
+}  // namespace plumb::cli
+
+void add_trace(CLI::App& app) {
+  auto s = std::make_shared<plumb::cli::TraceSettings>();
+  CLI::App* sub = app.add_subcommand(
+      "trace",
+      "Walks a text through a model: shapes, order of norms and adds, numbers, and the gradient's way back");
+  sub->add_option("model", s->model, "folder of a model, or of a run")->required();
+  sub->add_option("text", s->text, "what it reads")->required();
+  sub->add_option("--target", s->options.target,
+                  "what an encoder-decoder's decoder reads behind its start token");
+  sub->add_flag("--grad", s->options.gradient,
+                "also the way back: by sub-layer, how much of the gradient came by the shortcut");
+  sub->callback([s] { plumb::cli::trace(*s); });
+}
