@@ -3,162 +3,214 @@
 #include "base/check.h"
 #include "kernels/attention.h"
 #include "kernels/attention_tile.h"
-#include "kernels/gemm.h"
+#include "kernels/tile_product.h"
 
 namespace plumb {
 namespace {
 
-void add_rows(const KeyList& keys, const TilePart& part, int64_t width, const float* from, float* to,
-              int64_t ld) {
-  for (int64_t j = 0; j < part.n; ++j) {
-    float* row = to + keys.slot(part.i + j) * ld;
-    for (int64_t d = 0; d < width; ++d) row[d] += from[j * width + d];
-  }
-}
-
-// dK and dV of one sequence and kv head.
-struct KeyGradients {
-  float *dk, *dv;
-};
-
-// A tile of queries of one head, and where its gradients go.
-struct BackwardTile {
+// All gradients that meet in one kv head of one sequence.
+struct BackwardHead {
   const Attention& a;
   const AttentionGradient& g;
   const KeyList& keys;
-  const QueryTile& q;
-  KeyGradients out;
+  KeyHead head;
   AttentionScratch& s;
-  Rows query, dout, dq;
+};
+
+template <class Body>
+void for_query_tiles(const BackwardHead& b, const Body& body) {
+  const int64_t group = b.a.heads / b.a.kv_heads;
+  for (int64_t h = b.head.g * group; h < (b.head.g + 1) * group; ++h) {
+    for (int64_t t = 0; t < b.a.queries; t += kTileRows) {
+      body(QueryTile{.b = b.head.b,
+                     .g = b.head.g,
+                     .h = h,
+                     .t = t,
+                     .count = std::min(kTileRows, b.a.queries - t),
+                     .of_heads = false});
+    }
+  }
+}
+
+// A tile of queries of one head against the part of a key tile that they see.
+struct BackwardStep {
+  const QueryTile& q;
+  Interval part;
+  int64_t offset;  // of the part in its key tile
 };
 
 // The step's probabilities (after dropout) into s.scores, and the gradients of its scores into s.dp.
-void score_gradients(const BackwardTile& t, const TilePart& part, const KeyValueTile& kv) {
-  const Attention& a = t.a;
-  gemm_serial({.m = part.count,
-               .n = part.n,
-               .k = a.head_dim,
-               .a = t.query.row(part.r),
-               .lda = t.query.ld,
-               .b = kv.k,
-               .ldb = kv.k_ld,
-               .b_transposed = true,
-               .c = t.s.scores,
-               .ldc = t.s.ld,
-               .alpha = a.scale});
-  gemm_serial({.m = part.count,
-               .n = part.n,
-               .k = a.value_dim,
-               .a = t.dout.row(part.r),
-               .lda = t.dout.ld,
-               .b = kv.v,
-               .ldb = kv.v_ld,
-               .b_transposed = true,
-               .c = t.s.dp,
-               .ldc = t.s.ld});
-  const float* lse = a.lse + (t.q.b * a.heads + t.q.h) * a.queries + t.q.query(part.r);
-  softmax_gradient_tile(score_tile(a, t.keys, part, t.s), t.s.dp, lse, t.s.sum + part.r);
+void score_gradients(const BackwardHead& b, const BackwardStep& step) {
+  const Attention& a = b.a;
+  const AttentionScratch& s = b.s;
+  const QueryTile& q = step.q;
+  const ScoreTile scores = describe_rows(a, b.keys, q, step.part, b.s);
+  copy_rows(q.count, a.head_dim, rows_of(a, q, a.q, a.q_row, a.head_dim), s.query);
+  copy_rows(q.count, a.value_dim, rows_of(a, q, b.g.dout, b.g.dout_row, a.value_dim), s.dout);
+  tile_product({.m = q.count,
+                .n = step.part.size(),
+                .k = a.head_dim,
+                .a = s.query.data,
+                .a_row = s.query.ld,
+                .a_col = 1,
+                .b = s.transposed.k + step.offset,
+                .ldb = s.transposed.k_ld,
+                .c = s.scores.data,
+                .ldc = s.scores.ld,
+                .alpha = a.scale,
+                .columns = s.seen});
+  tile_product({.m = q.count,
+                .n = step.part.size(),
+                .k = a.value_dim,
+                .a = s.dout.data,
+                .a_row = s.dout.ld,
+                .a_col = 1,
+                .b = s.transposed.v + step.offset,
+                .ldb = s.transposed.v_ld,
+                .c = s.dp.data,
+                .ldc = s.dp.ld,
+                .columns = s.seen});
+  const Rows out = rows_of(a, q, a.out, a.out_row, a.value_dim);
+  row_dots(q.count, a.value_dim, s.dout.data, s.dout.ld, out.data, out.ld, s.sum);
+  softmax_gradient_tile(scores, s.dp.data, a.lse + (q.b * a.heads + q.h) * a.queries + q.t, s.sum);
 }
 
-// Straight into dK and dV where the step's slots follow each other, else by way of scratch.
-void key_gradients(const BackwardTile& t, const TilePart& part) {
-  const Attention& a = t.a;
-  const bool contiguous = t.keys.contiguous(part.i, part.n);
-  const int64_t slot = t.keys.slot(part.i);
-  const float beta = contiguous ? 1.0f : 0.0f;
-  gemm_serial({.m = part.n,
-               .n = a.value_dim,
-               .k = part.count,
-               .a = t.s.scores,
-               .lda = t.s.ld,
-               .a_transposed = true,
-               .b = t.dout.row(part.r),
-               .ldb = t.dout.ld,
-               .c = contiguous ? t.out.dv + slot * t.g.dv_row : t.s.dkv.v,
-               .ldc = contiguous ? t.g.dv_row : a.value_dim,
-               .beta = beta});
-  gemm_serial({.m = part.n,
-               .n = a.head_dim,
-               .k = part.count,
-               .a = t.s.dp,
-               .lda = t.s.ld,
-               .a_transposed = true,
-               .b = t.query.row(part.r),
-               .ldb = t.query.ld,
-               .c = contiguous ? t.out.dk + slot * t.g.dk_row : t.s.dkv.k,
-               .ldc = contiguous ? t.g.dk_row : a.head_dim,
-               .alpha = a.scale,
-               .beta = beta});
-  if (contiguous) return;
-  add_rows(t.keys, part, a.head_dim, t.s.dkv.k, t.out.dk, t.g.dk_row);
-  add_rows(t.keys, part, a.value_dim, t.s.dkv.v, t.out.dv, t.g.dv_row);
-}
-
-void backward_step(const BackwardTile& t, const TilePart& part) {
-  const Attention& a = t.a;
-  if (part.n <= 0 || !describe_rows(a, t.keys, t.q, part, t.s.rows)) return;
-  const KeyValueTile kv = load_tile(a, t.keys, t.q.b, t.q.g, part.i, part.n, t.s.kv);
-  const Interval all = seen_by_all(t.s.rows, part.count);
-  const bool whole = all.begin == 0 && all.end == part.n;
-  if (part.count > 1 && !whole &&
-      !(hidden_rows_finite(all, part.n, a.head_dim, kv.k, kv.k_ld) &&
-        all_finite(part.count, a.head_dim, t.query.row(part.r), t.query.ld) &&
-        all_finite(part.count, a.value_dim, t.dout.row(part.r), t.dout.ld))) {
-    return row_by_row(t.s.rows, part, [&](const TilePart& row) { backward_step(t, row); });
+// The rows that see each of the keys, given the keys that each row sees: both ends of those grow with the
+// row.
+void rows_that_see(const Interval* seen, int64_t rows, int64_t keys, Interval* out) {
+  Interval see;
+  for (int64_t j = 0; j < keys; ++j) {
+    while (see.begin < rows && seen[see.begin].end <= j) ++see.begin;
+    while (see.end < rows && seen[see.end].begin <= j) ++see.end;
+    out[j] = see;
   }
-  score_gradients(t, part, kv);
-  gemm_serial({.m = part.count,
-               .n = a.head_dim,
-               .k = part.n,
-               .a = t.s.dp,
-               .lda = t.s.ld,
-               .b = kv.k,
-               .ldb = kv.k_ld,
-               .c = t.dq.row(part.r),
-               .ldc = t.dq.ld,
-               .alpha = a.scale,
-               .beta = 1.0f});
-  key_gradients(t, part);
 }
 
-void clear_rows(float* x, int64_t rows, int64_t width, int64_t ld) {
-  for (int64_t r = 0; r < rows; ++r) std::fill_n(x + r * ld, width, 0.0f);
+// Into s.dkv.
+void key_gradients(const BackwardHead& b, const BackwardStep& step) {
+  const Attention& a = b.a;
+  const AttentionScratch& s = b.s;
+  Interval rows[kTileKeys];
+  rows_that_see(s.seen, step.q.count, step.part.size(), rows);
+  tile_product({.m = step.part.size(),
+                .n = a.value_dim,
+                .k = step.q.count,
+                .a = s.scores.data,
+                .a_row = 1,
+                .a_col = s.scores.ld,
+                .b = s.dout.data,
+                .ldb = s.dout.ld,
+                .c = s.dkv.v + step.offset * s.dkv.v_ld,
+                .ldc = s.dkv.v_ld,
+                .add = true,
+                .terms = rows});
+  tile_product({.m = step.part.size(),
+                .n = a.head_dim,
+                .k = step.q.count,
+                .a = s.dp.data,
+                .a_row = 1,
+                .a_col = s.dp.ld,
+                .b = s.query.data,
+                .ldb = s.query.ld,
+                .c = s.dkv.k + step.offset * s.dkv.k_ld,
+                .ldc = s.dkv.k_ld,
+                .alpha = a.scale,
+                .add = true,
+                .terms = rows});
 }
 
-// All gradients that meet in one kv head of one sequence.
-void backward_head(const Attention& a, const AttentionGradient& g, const KeyList& keys, int64_t b,
-                   int64_t kv_head, AttentionScratch& s) {
-  const int64_t group = a.heads / a.kv_heads;
-  const KeyGradients out{g.dk + b * a.kv_rows * g.dk_row + kv_head * a.head_dim,
-                         g.dv + b * a.kv_rows * g.dv_row + kv_head * a.value_dim};
-  if (!g.add_dk) clear_rows(out.dk, a.keys, a.head_dim, g.dk_row);
-  if (!g.add_dv) clear_rows(out.dv, a.keys, a.value_dim, g.dv_row);
-  for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-    for (int64_t t = 0; t < a.queries; t += kTileRows) {
-      const QueryTile q{.b = b,
-                        .g = kv_head,
-                        .h = h,
-                        .t = t,
-                        .count = std::min(kTileRows, a.queries - t),
-                        .of_heads = false};
-      const BackwardTile tile{.a = a,
-                              .g = g,
-                              .keys = keys,
-                              .q = q,
-                              .out = out,
-                              .s = s,
-                              .query = rows_of(a, q, a.q, a.q_row, a.head_dim),
-                              .dout = rows_of(a, q, g.dout, g.dout_row, a.value_dim),
-                              .dq = rows_of(a, q, g.dq, g.dq_row, a.head_dim)};
-      const Rows result = rows_of(a, q, a.out, a.out_row, a.value_dim);
-      if (!g.add_dq) clear_rows(tile.dq.data, q.count, a.head_dim, tile.dq.ld);
-      row_dots(q.count, a.value_dim, tile.dout.data, tile.dout.ld, result.data, result.ld, s.sum);
-      const Interval seen = seen_by_any(a, keys, q);
-      for (int64_t i = seen.begin; i < seen.end; i += kTileKeys) {
-        backward_step(tile, {0, q.count, i, std::min(kTileKeys, seen.end - i)});
+void backward_tile(const BackwardHead& b, const QueryTile& q, Interval tile) {
+  const Attention& a = b.a;
+  const AttentionScratch& s = b.s;
+  const Interval seen = seen_by_any(a, b.keys, q), part = intersection(seen, tile);
+  if (part.empty()) return;
+  const BackwardStep step{q, part, part.begin - tile.begin};
+  score_gradients(b, step);
+  const Rows dq = rows_of(a, q, b.g.dq, b.g.dq_row, a.head_dim);
+  tile_product({.m = q.count,
+                .n = a.head_dim,
+                .k = part.size(),
+                .a = s.dp.data,
+                .a_row = s.dp.ld,
+                .a_col = 1,
+                .b = s.kv.k + step.offset * s.kv.k_ld,
+                .ldb = s.kv.k_ld,
+                .c = dq.data,
+                .ldc = dq.ld,
+                .alpha = a.scale,
+                .add = b.g.add_dq || part.begin > seen.begin,
+                .terms = s.seen});
+  key_gradients(b, step);
+}
+
+// Where the gradients of keys go, in the order of their slots.
+class KeyRows {
+ public:
+  KeyRows(Rows rows, int64_t width, bool add) : rows_(rows), width_(width), add_(add) {}
+
+  // Those of a tile of keys.
+  void put(const KeyList& keys, Interval tile, Rows from) {
+    for (int64_t j = 0; j < tile.size(); ++j) {
+      const int64_t slot = keys.slot(tile.begin + j);
+      skip_to(slot);
+      const float* __restrict x = from.row(j);
+      float* __restrict out = rows_.row(slot);
+      if (add_) {
+        for (int64_t d = 0; d < width_; ++d) out[d] += x[d];
+      } else {
+        std::copy_n(x, width_, out);
       }
+      next_ = slot + 1;
     }
   }
+
+  // Slots before this one that had no key have no gradient.
+  void skip_to(int64_t slot) {
+    if (!add_ && next_ < slot) clear_rows(slot - next_, width_, {rows_.row(next_), rows_.ld});
+    next_ = slot;
+  }
+
+ private:
+  Rows rows_;
+  int64_t width_;
+  bool add_;
+  int64_t next_ = 0;
+};
+
+// A tile of keys against all queries.
+void backward_keys(const BackwardHead& b, Interval tile, KeyRows& dk, KeyRows& dv) {
+  const Attention& a = b.a;
+  const AttentionScratch& s = b.s;
+  copy_keys(a, b.keys, b.head, tile, s.kv);
+  tile_transpose({tile.size(), a.head_dim, s.kv.k, s.kv.k_ld, s.transposed.k, s.transposed.k_ld});
+  tile_transpose({tile.size(), a.value_dim, s.kv.v, s.kv.v_ld, s.transposed.v, s.transposed.v_ld});
+  clear_rows(tile.size(), a.head_dim, {s.dkv.k, s.dkv.k_ld});
+  clear_rows(tile.size(), a.value_dim, {s.dkv.v, s.dkv.v_ld});
+  for_query_tiles(b, [&](const QueryTile& q) { backward_tile(b, q, tile); });
+  dk.put(b.keys, tile, {s.dkv.k, s.dkv.k_ld});
+  dv.put(b.keys, tile, {s.dkv.v, s.dkv.v_ld});
+}
+
+void backward_head(const BackwardHead& b) {
+  const Attention& a = b.a;
+  const AttentionGradient& g = b.g;
+  const int64_t row = b.head.b * a.kv_rows;
+  KeyRows dk({g.dk + row * g.dk_row + b.head.g * a.head_dim, g.dk_row}, a.head_dim, g.add_dk);
+  KeyRows dv({g.dv + row * g.dv_row + b.head.g * a.value_dim, g.dv_row}, a.value_dim, g.add_dv);
+  Interval seen{b.keys.count, 0};
+  for_query_tiles(b, [&](const QueryTile& q) {
+    const Interval of_tile = seen_by_any(a, b.keys, q);
+    seen = {std::min(seen.begin, of_tile.begin), std::max(seen.end, of_tile.end)};
+    if (of_tile.empty() && !g.add_dq) {
+      clear_rows(q.count, a.head_dim, rows_of(a, q, g.dq, g.dq_row, a.head_dim));
+    }
+  });
+  for (Interval tile{0, seen.begin}; tile.end < seen.end;) {
+    tile = key_tile(tile.end, seen.end);
+    backward_keys(b, tile, dk, dv);
+  }
+  dk.skip_to(a.keys);
+  dv.skip_to(a.keys);
 }
 
 }  // namespace
@@ -175,7 +227,8 @@ void attention_backward(const Attention& a, const AttentionGradient& g) {
     AttentionScratch scratch(a);
 #pragma omp for schedule(dynamic)
     for (int64_t unit = 0; unit < a.batch * a.kv_heads; ++unit) {
-      backward_head(a, g, keys[unit / a.kv_heads], unit / a.kv_heads, unit % a.kv_heads, scratch);
+      const int64_t b = unit / a.kv_heads;
+      backward_head({.a = a, .g = g, .keys = keys[b], .head = {b, unit % a.kv_heads}, .s = scratch});
     }
   }
 }

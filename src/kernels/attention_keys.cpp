@@ -26,20 +26,6 @@ int64_t index_of(const KeyList& keys, int64_t slot) {  // of the first key at or
   return std::lower_bound(keys.slots.begin(), keys.slots.end(), slot) - keys.slots.begin();
 }
 
-template <class T>
-void gather(const T* base, int64_t ld, int64_t width, const KeyList& keys, int64_t i, int64_t n, float* out) {
-  for (int64_t j = 0; j < n; ++j) {
-    const T* row = base + keys.slot(i + j) * ld;
-    for (int64_t d = 0; d < width; ++d) {
-      if constexpr (std::is_same_v<T, float>) {
-        out[j * width + d] = row[d];
-      } else {
-        out[j * width + d] = to_float(row[d]);
-      }
-    }
-  }
-}
-
 // Rows of one sequence and head, by slot.
 struct StoredRows {
   const char* base;
@@ -48,34 +34,25 @@ struct StoredRows {
   const void* at(int64_t slot) const { return base + slot * ld * static_cast<int64_t>(dtype_size(dtype)); }
 };
 
-StoredRows rows_of(const Attention& a, const void* data, int64_t ld, int64_t width, int64_t b, int64_t g) {
-  const int64_t offset = b * a.kv_rows * ld + g * width;
+StoredRows rows_of(const Attention& a, const void* data, int64_t ld, int64_t width, KeyHead head) {
+  const int64_t offset = head.b * a.kv_rows * ld + head.g * width;
   return {static_cast<const char*>(data) + offset * static_cast<int64_t>(dtype_size(a.kv_dtype)), a.kv_dtype,
           ld, width};
 }
 
-struct Rows {
-  const float* data;
-  int64_t ld;
-};
-
-Rows load_rows(const StoredRows& rows, const KeyList& keys, int64_t i, int64_t n, float* scratch) {
-  const bool contiguous = keys.contiguous(i, n);
-  if (contiguous && rows.dtype == DType::f32)
-    return {static_cast<const float*>(rows.at(keys.slot(i))), rows.ld};
-  if (contiguous) {
+// Run by run of slots that follow each other.
+void copy_rows(const StoredRows& rows, const KeyList& keys, Interval part, float* to, int64_t to_ld) {
+  for (int64_t i = part.begin, end; i < part.end; i = end) {
+    end = keys.contiguous(i, part.end - i) ? part.end : i + 1;
+    while (end < part.end && keys.slot(end) == keys.slot(end - 1) + 1) ++end;
     widen({.src = rows.at(keys.slot(i)),
            .dtype = rows.dtype,
-           .rows = n,
+           .rows = end - i,
            .width = rows.width,
            .ld = rows.ld,
-           .dst = scratch});
-  } else if (rows.dtype == DType::f32) {
-    gather(static_cast<const float*>(rows.at(0)), rows.ld, rows.width, keys, i, n, scratch);
-  } else {
-    gather(static_cast<const BFloat16*>(rows.at(0)), rows.ld, rows.width, keys, i, n, scratch);
+           .dst = to + (i - part.begin) * to_ld,
+           .dst_ld = to_ld});
   }
-  return {scratch, rows.width};
 }
 
 }  // namespace
@@ -103,16 +80,20 @@ Interval visible_keys(const Attention& a, const KeyList& keys, int64_t t) {
   return {index_of(keys, begin), index_of(keys, end)};
 }
 
-StoredTile stored_tile(const Attention& a, const KeyList& keys, int64_t b, int64_t g, int64_t i) {
-  return {rows_of(a, a.k, a.k_row, a.head_dim, b, g).at(keys.slot(i)),
-          rows_of(a, a.v, a.v_row, a.value_dim, b, g).at(keys.slot(i))};
+void copy_keys(const Attention& a, const KeyList& keys, KeyHead head, Interval part, const KeyValueTile& to) {
+  copy_rows(rows_of(a, a.k, a.k_row, a.head_dim, head), keys, part, to.k, to.k_ld);
+  copy_rows(rows_of(a, a.v, a.v_row, a.value_dim, head), keys, part, to.v, to.v_ld);
 }
 
-KeyValueTile load_tile(const Attention& a, const KeyList& keys, int64_t b, int64_t g, int64_t i, int64_t n,
-                       KeyValueScratch scratch) {
-  const Rows k = load_rows(rows_of(a, a.k, a.k_row, a.head_dim, b, g), keys, i, n, scratch.k);
-  const Rows v = load_rows(rows_of(a, a.v, a.v_row, a.value_dim, b, g), keys, i, n, scratch.v);
-  return {k.data, k.ld, v.data, v.ld};
+StoredTile stored_keys(const Attention& a, const KeyList& keys, KeyHead head, Interval part,
+                       const KeyValueTile& scratch) {
+  if (!keys.contiguous(part.begin, part.size())) {
+    copy_keys(a, keys, head, part, scratch);
+    return {scratch.k, scratch.k_ld, scratch.v, scratch.v_ld, DType::f32};
+  }
+  const int64_t slot = keys.slot(part.begin);
+  return {rows_of(a, a.k, a.k_row, a.head_dim, head).at(slot), a.k_row,
+          rows_of(a, a.v, a.v_row, a.value_dim, head).at(slot), a.v_row, a.kv_dtype};
 }
 
 }  // namespace plumb

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/interval.h"
 
 namespace plumb {
 
@@ -19,33 +20,34 @@ struct KeyList {
 
 std::vector<KeyList> list_keys(const Attention& a);  // (B)
 
-struct Interval {
-  int64_t begin = 0, end = 0;
-  bool empty() const { return begin >= end; }
-};
-
 // Keys that query t sees: with the mask applied, one interval of the list.
 Interval visible_keys(const Attention& a, const KeyList& keys, int64_t t);
 
-// Where key i's rows of K and V of sequence b and kv head g are stored.
-struct StoredTile {
-  const void* k;
-  const void* v;
+// A kv head of one sequence.
+struct KeyHead {
+  int64_t b = 0, g = 0;
 };
-StoredTile stored_tile(const Attention& a, const KeyList& keys, int64_t b, int64_t g, int64_t i);
 
-// n rows of K and V of sequence b and kv head g from key i on, as f32: in place where they are, or copied.
+// Rows of K and V as f32, each `ld` apart.
 struct KeyValueTile {
-  const float* k = nullptr;  // (n, D)
+  float* k = nullptr;  // (n, D)
   int64_t k_ld = 0;
-  const float* v = nullptr;  // (n, value_dim)
+  float* v = nullptr;  // (n, value_dim)
   int64_t v_ld = 0;
 };
-struct KeyValueScratch {
-  float* k = nullptr;  // (n, D)
-  float* v = nullptr;  // (n, value_dim)
+
+// Copies the keys `part` into `to`.
+void copy_keys(const Attention& a, const KeyList& keys, KeyHead head, Interval part, const KeyValueTile& to);
+
+// The keys `part` as they are stored, or copied into `scratch` where their slots do not follow each other.
+struct StoredTile {
+  const void* k = nullptr;  // (n, D)
+  int64_t k_ld = 0;
+  const void* v = nullptr;  // (n, value_dim)
+  int64_t v_ld = 0;
+  DType dtype = DType::f32;
 };
-KeyValueTile load_tile(const Attention& a, const KeyList& keys, int64_t b, int64_t g, int64_t i, int64_t n,
-                       KeyValueScratch scratch);
+StoredTile stored_keys(const Attention& a, const KeyList& keys, KeyHead head, Interval part,
+                       const KeyValueTile& scratch);
 
 }  // namespace plumb

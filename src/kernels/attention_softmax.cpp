@@ -26,33 +26,30 @@ using VecF32 = hn::Vec<F32>;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // The whole vectors that hold a row's visible scores.
-struct Span {
-  int64_t begin, end;
-};
-Span vectors_of(const ScoreRow& row) {
+Interval vectors_of(Interval seen) {
   const int64_t lanes = hn::Lanes(F32());
-  return {row.begin / lanes * lanes, (row.end + lanes - 1) / lanes * lanes};
+  return {seen.begin / lanes * lanes, (seen.end + lanes - 1) / lanes * lanes};
 }
 
-// `hidden` in the span beside the visible ones, 0 outside it, so that the loops below need no masks.
-void fill_hidden(const ScoreTile& tile, const ScoreRow& row, Span span, float* x, float hidden) {
-  std::fill(x, x + span.begin, 0.0f);
-  std::fill(x + span.begin, x + row.begin, hidden);
-  std::fill(x + row.end, x + span.end, hidden);
-  std::fill(x + span.end, x + std::max(span.end, tile.key_count), 0.0f);
+// `hidden` beside the visible ones in their vectors, so that the loops below need no masks.
+void fill_hidden(Interval seen, Interval span, float* x, float hidden) {
+  std::fill(x + span.begin, x + seen.begin, hidden);
+  std::fill(x + seen.end, x + span.end, hidden);
 }
 
-void add_alibi(const ScoreTile& tile, const ScoreRow& row, float* x) {
+void add_alibi(const ScoreTile& tile, int64_t r, float* x) {
+  const ScoreRow& row = tile.rows[r];
+  const Interval seen = tile.seen[r];
   if (tile.slots) {
-    for (int64_t j = row.begin; j < row.end; ++j) {
+    for (int64_t j = seen.begin; j < seen.end; ++j) {
       x[j] -= row.alibi_slope * static_cast<float>(std::abs(row.query_slot - tile.slots[j]));
     }
     return;
   }
-  const auto nearest = static_cast<float>(tile.first_slot + row.begin - row.query_slot);
-  for_lanes(row.end - row.begin, [&](auto d, size_t i) HWY_ATTR {
+  const auto nearest = static_cast<float>(tile.first_slot + seen.begin - row.query_slot);
+  for_lanes(seen.size(), [&](auto d, size_t i) HWY_ATTR {
     const auto distance = hn::Abs(hn::Add(hn::Set(d, nearest), hn::Iota(d, static_cast<float>(i))));
-    float* p = x + row.begin + i;
+    float* p = x + seen.begin + i;
     hn::StoreU(hn::NegMulAdd(hn::Set(d, row.alibi_slope), distance, hn::LoadU(d, p)), d, p);
   });
 }
@@ -69,15 +66,16 @@ class Dropout {
   bool on() const { return tile_.dropout > 0; }
 
   // Words for the pairs with keys [span.begin, span.end), some of which may lie beyond the tile.
-  void start_row(const ScoreRow& row, Span span) {
+  void start_row(int64_t r, Interval span) {
     if (!on()) return;
+    const ScoreRow& row = tile_.rows[r];
     if (!tile_.slots) {
       const uint64_t first = row.first_pair + tile_.first_slot + span.begin;
       random_blocks(tile_.dropout_key, first / 4, (span.end - span.begin + 6) / 4, words_.data());
       offset_ = static_cast<int64_t>(first % 4) - span.begin;
       return;
     }
-    for (int64_t j = row.begin; j < row.end; ++j) {
+    for (int64_t j = tile_.seen[r].begin; j < tile_.seen[r].end; ++j) {
       const uint64_t pair = row.first_pair + tile_.slots[j];
       words_[j - span.begin] = random_block(tile_.dropout_key, pair / 4)[pair % 4];
     }
@@ -100,16 +98,23 @@ class Dropout {
   int64_t offset_ = 0;  // of the word for key 0
 };
 
-float max_of(const float* x, Span span) {
+float max_of(const float* x, Interval span) {
   const F32 d;
   const int64_t lanes = hn::Lanes(d);
-  auto max = hn::Set(d, -kInfinity);
-  for (int64_t j = span.begin; j < span.end; j += lanes) max = hn::Max(max, hn::LoadU(d, x + j));
-  return hn::GetLane(hn::MaxOfLanes(d, max));
+  auto max = hn::Set(d, -kInfinity), max1 = max, max2 = max, max3 = max;  // which do not wait for each other
+  int64_t j = span.begin;
+  for (; j + 4 * lanes <= span.end; j += 4 * lanes) {
+    max = hn::Max(max, hn::LoadU(d, x + j));
+    max1 = hn::Max(max1, hn::LoadU(d, x + j + lanes));
+    max2 = hn::Max(max2, hn::LoadU(d, x + j + 2 * lanes));
+    max3 = hn::Max(max3, hn::LoadU(d, x + j + 3 * lanes));
+  }
+  for (; j < span.end; j += lanes) max = hn::Max(max, hn::LoadU(d, x + j));
+  return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(max, max1), hn::Max(max2, max3))));
 }
 
 // x = exp(x - max) after dropout; returns the sum before it.
-float exponentials(float* x, Span span, float max, const Dropout& dropout) {
+float exponentials(float* x, Interval span, float max, const Dropout& dropout) {
   const F32 d;
   const int64_t lanes = hn::Lanes(d);
   const auto shift = hn::Set(d, max);
@@ -130,22 +135,20 @@ void scale_row(float* x, int64_t n, float factor) {
 void softmax_step(const ScoreTile& tile, const SoftmaxState& state) {
   Dropout dropout(tile);
   for (int64_t r = 0; r < tile.row_count; ++r) {
-    const ScoreRow& row = tile.rows[r];
+    if (tile.seen[r].empty()) continue;
     float* x = tile.scores + r * tile.ld;
-    if (row.begin >= row.end) {
-      std::fill(x, x + tile.key_count, 0.0f);
-      continue;
-    }
-    const Span span = vectors_of(row);
-    fill_hidden(tile, row, span, x, -kInfinity);
-    if (tile.alibi) add_alibi(tile, row, x);
-    dropout.start_row(row, span);
+    const Interval span = vectors_of(tile.seen[r]);
+    fill_hidden(tile.seen[r], span, x, -kInfinity);
+    if (tile.alibi) add_alibi(tile, r, x);
+    dropout.start_row(r, span);
     const float max = std::max(state.max[r], max_of(x, span));
     const float sum = exponentials(x, span, max, dropout);
     if (max != state.max[r]) {
-      const float correction = std::exp(state.max[r] - max);
-      state.sum[r] *= correction;
-      scale_row(state.out + r * state.out_ld, state.width, correction);
+      if (state.sum[r] != 0.0f) {
+        const float correction = std::exp(state.max[r] - max);
+        state.sum[r] *= correction;
+        scale_row(state.out + r * state.out_ld, state.width, correction);
+      }
       state.max[r] = max;
     }
     state.sum[r] += sum;
@@ -165,19 +168,14 @@ void gradient_step(const ScoreTile& tile, float* dp, const float* lse, const flo
   const int64_t lanes = hn::Lanes(d);
   Dropout dropout(tile);
   for (int64_t r = 0; r < tile.row_count; ++r) {
-    const ScoreRow& row = tile.rows[r];
+    if (tile.seen[r].empty()) continue;
     float* x = tile.scores + r * tile.ld;
     float* g = dp + r * tile.ld;
-    if (row.begin >= row.end) {
-      std::fill(x, x + tile.key_count, 0.0f);
-      std::fill(g, g + tile.key_count, 0.0f);
-      continue;
-    }
-    const Span span = vectors_of(row);
-    fill_hidden(tile, row, span, x, -kInfinity);
-    fill_hidden(tile, row, span, g, 0.0f);
-    if (tile.alibi) add_alibi(tile, row, x);
-    dropout.start_row(row, span);
+    const Interval span = vectors_of(tile.seen[r]);
+    fill_hidden(tile.seen[r], span, x, -kInfinity);
+    fill_hidden(tile.seen[r], span, g, 0.0f);
+    if (tile.alibi) add_alibi(tile, r, x);
+    dropout.start_row(r, span);
     const auto shift = hn::Set(d, lse[r]), mean = hn::Set(d, delta[r]);
     for (int64_t j = span.begin; j < span.end; j += lanes) {
       const auto p = exp_v(d, hn::Sub(hn::LoadU(d, x + j), shift));
@@ -205,16 +203,6 @@ void dots(int64_t rows, int64_t width, const float* x, int64_t x_ld, const float
   }
 }
 
-bool finite_rows(int64_t rows, int64_t width, const float* x, int64_t ld) {
-  bool finite = true;
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* row = x + r * ld;
-    for_lanes(width, [&](auto d, size_t i)
-                         HWY_ATTR { finite &= hn::AllTrue(d, hn::IsFinite(hn::LoadU(d, row + i))); });
-  }
-  return finite;
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace plumb
 HWY_AFTER_NAMESPACE();
@@ -225,7 +213,6 @@ HWY_EXPORT(softmax_step);
 HWY_EXPORT(finish_rows);
 HWY_EXPORT(gradient_step);
 HWY_EXPORT(dots);
-HWY_EXPORT(finite_rows);
 
 void softmax_tile(const ScoreTile& tile, const SoftmaxState& state) {
   HWY_DYNAMIC_DISPATCH(softmax_step)(tile, state);
@@ -242,10 +229,6 @@ void softmax_gradient_tile(const ScoreTile& tile, float* dp, const float* lse, c
 void row_dots(int64_t rows, int64_t width, const float* x, int64_t x_ld, const float* y, int64_t y_ld,
               float* out) {
   HWY_DYNAMIC_DISPATCH(dots)(rows, width, x, x_ld, y, y_ld, out);
-}
-
-bool all_finite(int64_t rows, int64_t width, const float* x, int64_t ld) {
-  return HWY_DYNAMIC_DISPATCH(finite_rows)(rows, width, x, ld);
 }
 
 }  // namespace plumb

@@ -27,6 +27,27 @@ TEST(Attention, OddSizes) {
       .expect_all();
 }
 
+// More keys than one tile has, seen from both sides of its end, by several query heads.
+TEST(Attention, SeveralTilesOfKeys) {
+  const auto mask = mask_of(1, 600, [](int64_t, int64_t s) { return s < 90 || s % 4 != 1; });
+  for (const int64_t window : {0, 70}) {
+    for (const uint8_t* key_mask : {static_cast<const uint8_t*>(nullptr), mask.data()}) {
+      AttentionCase({.batch = 1,
+                     .queries = 560,
+                     .keys = 600,
+                     .heads = 2,
+                     .kv_heads = 1,
+                     .head_dim = 5,
+                     .causal = true,
+                     .first_query = 40,
+                     .window = window,
+                     .key_mask = key_mask,
+                     .mask_row = 600})
+          .expect_all();
+    }
+  }
+}
+
 TEST(Attention, EveryInstructionSet) {
   for_each_target([] {
     AttentionCase({.batch = 1,
@@ -229,21 +250,30 @@ TEST(Attention, MemoryDoesNotGrowWithLength) {
   EXPECT_EQ(peak(1536), at_768);
 }
 
-// Each row is worked out by one thread, so their number does not show.
+// Each row is worked out by one thread, and the keys are cut the same way for all, so that the number of
+// threads does not show.
 TEST(Attention, SameBitsWithAnyNumberOfThreads) {
-  AttentionCase c({.batch = 1, .queries = 150, .keys = 150, .heads = 3, .head_dim = 8, .causal = true});
-  c.forward();
-  c.backward();
-  const auto out = c.out, dkv = c.dkv;
   const int threads = omp_get_max_threads();
-  for (const int n : {1, 3, 5}) {
-    omp_set_num_threads(n);
-    attention_forward(c.a);
+  for (const int64_t length : {150, 700}) {
+    AttentionCase c({.batch = 1,
+                     .queries = length,
+                     .keys = length,
+                     .heads = 3,
+                     .head_dim = 8,
+                     .causal = true,
+                     .window = length == 700 ? 90 : 0});
+    c.forward();
     c.backward();
-    EXPECT_EQ(0, std::memcmp(out.data(), c.out.data(), out.size() * sizeof(float))) << n;
-    EXPECT_EQ(0, std::memcmp(dkv.data(), c.dkv.data(), dkv.size() * sizeof(float))) << n;
+    const auto out = c.out, dkv = c.dkv;
+    for (const int n : {1, 3, 5}) {
+      omp_set_num_threads(n);
+      attention_forward(c.a);
+      c.backward();
+      EXPECT_EQ(0, std::memcmp(out.data(), c.out.data(), out.size() * sizeof(float))) << n;
+      EXPECT_EQ(0, std::memcmp(dkv.data(), c.dkv.data(), dkv.size() * sizeof(float))) << n;
+    }
+    omp_set_num_threads(threads);
   }
-  omp_set_num_threads(threads);
 }
 
 // The oracle's own backward against central differences in f64.

@@ -8,26 +8,44 @@
 namespace plumb {
 namespace {
 
-int64_t round_up(int64_t n, int64_t step) {
-  return (n + step - 1) / step * step;
+// The distance of rows of `width` numbers: whole cache lines, an odd number of them, so that successive rows
+// use all of a cache.
+int64_t row_distance(int64_t width) {
+  return ((width + 15) / 16 | 1) * 16;
 }
 
 }  // namespace
 
 AttentionScratch::AttentionScratch(const Attention& a) {
-  const int64_t keys = std::min(kTileKeys, a.keys);
-  ld = round_up(keys, kScoreAlignment);
-  const int64_t k = keys * a.head_dim, v = keys * a.value_dim;
-  const int64_t sizes[] = {kTileRows * ld, kTileRows * std::max(ld, a.head_dim), k, v, k, v, kTileRows,
-                           kTileRows};
-  float** const arrays[] = {&scores, &dp, &kv.k, &kv.v, &dkv.k, &dkv.v, &max, &sum};
+  const int64_t keys = std::min(kTileKeys, a.keys), state = kRunTiles * kTileRows;
+  const int64_t padded = (keys + kScoreAlignment - 1) / kScoreAlignment * kScoreAlignment;
+  const int64_t key_ld = row_distance(padded), k_ld = row_distance(a.head_dim),
+                v_ld = row_distance(a.value_dim);
+  scores.ld = dp.ld = transposed.k_ld = transposed.v_ld = key_ld;
+  query.ld = kv.k_ld = dkv.k_ld = k_ld;
+  dout.ld = kv.v_ld = dkv.v_ld = v_ld;
+  const struct {
+    float** array;
+    int64_t size;
+  } arrays[] = {{&scores.data, kTileRows * key_ld},
+                {&dp.data, kTileRows * key_ld},
+                {&query.data, kTileRows * k_ld},
+                {&dout.data, kTileRows * v_ld},
+                {&kv.k, keys * k_ld},
+                {&kv.v, keys * v_ld},
+                {&dkv.k, keys * k_ld},
+                {&dkv.v, keys * v_ld},
+                {&transposed.k, a.head_dim * key_ld},
+                {&transposed.v, a.value_dim * key_ld},
+                {&max, state},
+                {&sum, state}};
   int64_t total = 0;
-  for (const int64_t size : sizes) total += round_up(size, 16);
+  for (const auto& x : arrays) total += x.size;
   memory = allocate_memory(total * sizeof(float));
   float* next = static_cast<float*>(memory.get());
-  for (size_t i = 0; i < std::size(sizes); ++i) {
-    *arrays[i] = next;
-    next += round_up(sizes[i], 16);
+  for (const auto& x : arrays) {
+    *x.array = next;
+    next += x.size;
   }
 }
 
@@ -35,54 +53,41 @@ Rows rows_of(const Attention& a, const QueryTile& q, const float* base, int64_t 
   return {const_cast<float*>(base) + (q.b * a.queries + q.t) * row + q.h * width, q.of_heads ? width : row};
 }
 
-bool describe_rows(const Attention& a, const KeyList& keys, const QueryTile& q, const TilePart& part,
-                   ScoreRow* rows) {
-  bool any = false;
-  for (int64_t j = 0; j < part.count; ++j) {
-    const int64_t t = q.query(part.r + j), h = q.head(part.r + j);
-    const Interval seen = visible_keys(a, keys, t);
-    ScoreRow& row = rows[j];
-    row.begin = std::clamp<int64_t>(seen.begin - part.i, 0, part.n);
-    row.end = std::clamp<int64_t>(seen.end - part.i, 0, part.n);
-    row.query_slot = a.first_query + t;
-    row.alibi_slope = a.alibi_slopes ? a.alibi_slopes[h] : 0.0f;
-    row.first_pair = static_cast<uint64_t>(((q.b * a.heads + h) * a.queries + t) * a.keys);
-    any |= row.begin < row.end;
-  }
-  return any;
+void clear_rows(int64_t rows, int64_t width, Rows x) {
+  for (int64_t r = 0; r < rows; ++r) std::fill_n(x.row(r), width, 0.0f);
 }
 
-ScoreTile score_tile(const Attention& a, const KeyList& keys, const TilePart& part,
-                     const AttentionScratch& s) {
-  const bool contiguous = keys.contiguous(part.i, part.n);
-  return {.row_count = part.count,
-          .key_count = part.n,
-          .scores = s.scores,
-          .ld = s.ld,
-          .rows = s.rows,
-          .alibi = a.alibi_slopes != nullptr,
-          .first_slot = keys.slot(part.i),
-          .slots = contiguous ? nullptr : keys.slots.data() + part.i,
-          .dropout = a.dropout,
-          .dropout_key = a.dropout_key};
-}
-
-Interval seen_by_all(const ScoreRow* rows, int64_t count) {
-  Interval all{rows[0].begin, rows[0].end};
-  for (int64_t r = 1; r < count; ++r) {
-    all.begin = std::max(all.begin, rows[r].begin);
-    all.end = std::min(all.end, rows[r].end);
-  }
-  return all;
+void copy_rows(int64_t rows, int64_t width, Rows from, Rows to) {
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(from.row(r), width, to.row(r));
 }
 
 Interval seen_by_any(const Attention& a, const KeyList& keys, const QueryTile& q) {
   return {visible_keys(a, keys, q.query(0)).begin, visible_keys(a, keys, q.query(q.count - 1)).end};
 }
 
-bool hidden_rows_finite(Interval all, int64_t n, int64_t width, const float* x, int64_t ld) {
-  if (all.empty()) return all_finite(n, width, x, ld);
-  return all_finite(all.begin, width, x, ld) && all_finite(n - all.end, width, x + all.end * ld, ld);
+ScoreTile describe_rows(const Attention& a, const KeyList& keys, const QueryTile& q, Interval part,
+                        AttentionScratch& s) {
+  for (int64_t r = 0; r < q.count; ++r) {
+    const int64_t t = q.query(r), h = q.head(r);
+    const Interval seen = visible_keys(a, keys, t);
+    s.seen[r] = {std::clamp<int64_t>(seen.begin - part.begin, 0, part.size()),
+                 std::clamp<int64_t>(seen.end - part.begin, 0, part.size())};
+    s.rows[r] = {.query_slot = a.first_query + t,
+                 .alibi_slope = a.alibi_slopes ? a.alibi_slopes[h] : 0.0f,
+                 .first_pair = static_cast<uint64_t>(((q.b * a.heads + h) * a.queries + t) * a.keys)};
+  }
+  const bool contiguous = keys.contiguous(part.begin, part.size());
+  return {.row_count = q.count,
+          .key_count = part.size(),
+          .scores = s.scores.data,
+          .ld = s.scores.ld,
+          .rows = s.rows,
+          .seen = s.seen,
+          .alibi = a.alibi_slopes != nullptr,
+          .first_slot = keys.slot(part.begin),
+          .slots = contiguous ? nullptr : keys.slots.data() + part.begin,
+          .dropout = a.dropout,
+          .dropout_key = a.dropout_key};
 }
 
 void check_attention(const Attention& a) {

@@ -38,12 +38,13 @@ void widen_row(const T* src, int64_t n, float* dst) {
 template <class T>
 void widen_rows(const Widen& w) {
   const T* src = static_cast<const T*>(w.src);
+  const int64_t dst_ld = w.dst_ld ? w.dst_ld : w.width;
 #pragma omp parallel for schedule(static)
   for (int64_t r = 0; r < w.rows; ++r) {
     if (w.round_bf16) {
-      widen_row<true>(src + r * w.ld, w.width, w.dst + r * w.width);
+      widen_row<true>(src + r * w.ld, w.width, w.dst + r * dst_ld);
     } else {
-      widen_row<false>(src + r * w.ld, w.width, w.dst + r * w.width);
+      widen_row<false>(src + r * w.ld, w.width, w.dst + r * dst_ld);
     }
   }
 }
@@ -71,7 +72,8 @@ HWY_EXPORT(widen_matrix);
 
 void widen(const Widen& w) {
   if (w.rows == 0 || w.width == 0) return;
-  PLUMB_CHECK(w.ld >= w.width, "rows of {} are {} apart", w.width, w.ld);
+  PLUMB_CHECK(w.ld >= w.width && (w.dst_ld == 0 || w.dst_ld >= w.width), "rows of {} are {} and {} apart",
+              w.width, w.ld, w.dst_ld);
   HWY_DYNAMIC_DISPATCH(widen_matrix)(w);
 }
 

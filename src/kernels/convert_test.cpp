@@ -54,6 +54,13 @@ TEST(Convert, WidensEveryValueOnEveryInstructionSet) {
   });
 }
 
+TEST(Convert, RowsOfBothMayHaveGaps) {
+  const std::vector<float> x = {1, 2, 3, 0, 4, 5, 6, 0};
+  std::vector<float> y(10, 7);
+  widen({.src = x.data(), .rows = 2, .width = 3, .ld = 4, .dst = y.data(), .dst_ld = 5});
+  EXPECT_EQ(y, (std::vector<float>{1, 2, 3, 7, 7, 4, 5, 6, 7, 7}));
+}
+
 TEST(Convert, TablesInF16KeepEveryValueOnEveryInstructionSet) {
   const std::vector<Float16> x = every_value<Float16>();
   std::vector<int32_t> ids(kRows);

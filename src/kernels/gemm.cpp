@@ -85,10 +85,24 @@ struct F32Operand {
   std::shared_ptr<void> scratch;
 };
 
+// C (m, n) = A · B + beta · C.
+struct Sgemm {
+  int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  int64_t lda = 0;
+  bool a_transposed = false;
+  const float* b = nullptr;
+  int64_t ldb = 0;
+  bool b_transposed = false;
+  float* c = nullptr;
+  int64_t ldc = 0;
+  float beta = 0.0f;
+};
+
 // Row-major, on all threads outside a parallel region and on the calling one inside.
-void sgemm(const GemmTile& g) {
-  const auto status = dnnl_sgemm(g.a_transposed ? 'T' : 'N', g.b_transposed ? 'T' : 'N', g.m, g.n, g.k,
-                                 g.alpha, g.a, g.lda, g.b, g.ldb, g.beta, g.c, g.ldc);
+void sgemm(const Sgemm& g) {
+  const auto status = dnnl_sgemm(g.a_transposed ? 'T' : 'N', g.b_transposed ? 'T' : 'N', g.m, g.n, g.k, 1.0f,
+                                 g.a, g.lda, g.b, g.ldb, g.beta, g.c, g.ldc);
   PLUMB_CHECK(status == dnnl_success, "sgemm ({}, {}, {}) with rows {}, {}, {} apart: status {}", g.m, g.n,
               g.k, g.lda, g.ldb, g.ldc, static_cast<int>(status));
 }
@@ -310,11 +324,6 @@ void gemm(const Gemm& g) {
   const bool widened = g.a.dtype == DType::f16 || g.b.dtype == DType::f16;
   if (pays && is_bf16_product(g) && !widened) return detail::gemm_bf16_primitive(g);
   gemm_f32(g);
-}
-
-void gemm_serial(const GemmTile& g) {
-  PLUMB_CHECK(g.k > 0, "a tile of depth {}", g.k);
-  if (g.m > 0 && g.n > 0) sgemm(g);
 }
 
 double gemm_peak(DType compute) {

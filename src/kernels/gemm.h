@@ -38,23 +38,6 @@ struct Gemm {
 
 void gemm(const Gemm& g);
 
-// C (m, n) = alpha · A (m, k) · B (k, n) + beta · C on f32 tiles, by the calling thread alone: for use inside
-// a parallel region. beta == 0 does not read C.
-struct GemmTile {
-  int64_t m = 0, n = 0, k = 0;
-  const float* a = nullptr;
-  int64_t lda = 0;
-  bool a_transposed = false;
-  const float* b = nullptr;
-  int64_t ldb = 0;
-  bool b_transposed = false;
-  float* c = nullptr;
-  int64_t ldc = 0;
-  float alpha = 1.0f, beta = 0.0f;
-};
-
-void gemm_serial(const GemmTile& g);
-
 // The best rate (GF/s, 2 m n k flops a product) that oneDNN reaches now on large products of this dtype with
 // every layout left to it: the roof that benchmarks compare with. Takes about a second. compute: f32 or bf16.
 // gemm() itself may be above the bf16 roof: where the processor's bf16 instructions are slower than its f32

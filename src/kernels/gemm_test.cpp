@@ -109,34 +109,6 @@ TEST(Gemm, SameBitsEachTime) {
   }
 }
 
-TEST(Gemm, SerialTilesInAParallelRegion) {
-  constexpr int64_t m = 33, n = 47, k = 29;
-  const Matrix a(m, k, DType::f32, false, 1), b(k, n, DType::f32, true, 2);
-  std::vector<std::vector<float>> out(8, std::vector<float>(m * n, 2.0f));
-#pragma omp parallel for
-  for (int i = 0; i < 8; ++i) {
-    gemm_serial({.m = m,
-                 .n = n,
-                 .k = k,
-                 .a = static_cast<const float*>(a.operand.data),
-                 .lda = a.operand.ld,
-                 .b = static_cast<const float*>(b.operand.data),
-                 .ldb = b.operand.ld,
-                 .b_transposed = true,
-                 .c = out[i].data(),
-                 .ldc = n,
-                 .alpha = 0.5f,
-                 .beta = 3.0f});
-  }
-  const Gemm g{.m = m, .n = n, .k = k, .a = a.operand, .b = b.operand};
-  for (const auto& c : out) {
-    for (int64_t i = 0; i < m * n; ++i) {
-      const auto p = reference::product(g, i / n, i % n);
-      ASSERT_NEAR(c[i], 0.5 * p.value + 6.0, 6e-7 * (p.size + 6));
-    }
-  }
-}
-
 TEST(Gemm, PeakIsARate) {
   const double peak = gemm_peak(DType::bf16);
   EXPECT_GT(peak, 1.0);
