@@ -17,9 +17,9 @@ int64_t row_distance(int64_t width) {
 }  // namespace
 
 AttentionScratch::AttentionScratch(const Attention& a) {
-  const int64_t keys = std::min(kTileKeys, a.keys), state = kRunTiles * kTileRows;
-  const int64_t padded = (keys + kScoreAlignment - 1) / kScoreAlignment * kScoreAlignment;
-  const int64_t key_ld = row_distance(padded), k_ld = row_distance(a.head_dim),
+  static_assert(kTileKeys % kScoreAlignment == 0);
+  const int64_t keys = kTileKeys, state = kRunTiles * kTileRows;
+  const int64_t key_ld = row_distance(keys), k_ld = row_distance(a.head_dim),
                 v_ld = row_distance(a.value_dim);
   scores.ld = dp.ld = transposed.k_ld = transposed.v_ld = key_ld;
   query.ld = kv.k_ld = dkv.k_ld = k_ld;

@@ -23,8 +23,9 @@ struct Rows {
   float* row(int64_t r) const { return data + r * ld; }
 };
 
-// One thread's arrays. Tiles of Q, K, V and dout are copied here: where rows lie thousands of numbers apart,
-// as in a fused buffer, the columns that a product takes compete for few cache lines.
+// One thread's arrays, as large for one key as for many, so that a growing cache asks for no new memory.
+// Tiles of Q, K, V and dout are copied here: where rows lie thousands of numbers apart, as in a fused buffer,
+// the columns that a product takes compete for few cache lines.
 struct AttentionScratch {
   explicit AttentionScratch(const Attention& a);
 
