@@ -119,12 +119,23 @@ void key_gradients(const BackwardHead& b, const BackwardStep& step) {
                 .terms = rows});
 }
 
+void prefetch_next(const BackwardHead& b, const QueryTile& q) {
+  const Attention& a = b.a;
+  QueryTile next = q;
+  next.t += q.count;
+  const int64_t rows = std::min(kTileRows, a.queries - next.t);
+  prefetch_rows(rows, a.head_dim, rows_of(a, next, a.q, a.q_row, a.head_dim));
+  prefetch_rows(rows, a.value_dim, rows_of(a, next, b.g.dout, b.g.dout_row, a.value_dim));
+  prefetch_rows(rows, a.value_dim, rows_of(a, next, a.out, a.out_row, a.value_dim));
+}
+
 void backward_tile(const BackwardHead& b, const QueryTile& q, Interval tile) {
   const Attention& a = b.a;
   const AttentionScratch& s = b.s;
   const Interval seen = seen_by_any(a, b.keys, q), part = intersection(seen, tile);
   if (part.empty()) return;
   const BackwardStep step{q, part, part.begin - tile.begin};
+  prefetch_next(b, q);
   score_gradients(b, step);
   const Rows dq = rows_of(a, q, b.g.dq, b.g.dq_row, a.head_dim);
   tile_product({.m = q.count,

@@ -66,6 +66,8 @@ class ForwardTile {
                   .terms = s.seen});
   }
 
+  void prefetch() const { prefetch_rows(q_.count, a_.head_dim, query_); }
+
   // One query: its heads' rows go through K and V as they are stored, which costs one pass over memory.
   void decode_step(Interval part, AttentionScratch& s) const {
     for (int64_t r = 0; r < q_.count; ++r) {
@@ -128,7 +130,10 @@ void forward_run(const Attention& a, const KeyList& keys, const std::vector<Quer
                     .ld = s.kv.k_ld,
                     .out = s.transposed.k,
                     .out_ld = s.transposed.k_ld});
-    for (const ForwardTile& t : tiles) t.step(tile, s);
+    for (size_t i = 0; i < tiles.size(); ++i) {
+      if (i + 1 < tiles.size()) tiles[i + 1].prefetch();
+      tiles[i].step(tile, s);
+    }
   }
   for (const ForwardTile& t : tiles) t.finish();
 }

@@ -1,5 +1,7 @@
 #include "kernels/attention_tile.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -59,6 +61,12 @@ void clear_rows(int64_t rows, int64_t width, Rows x) {
 
 void copy_rows(int64_t rows, int64_t width, Rows from, Rows to) {
   for (int64_t r = 0; r < rows; ++r) std::copy_n(from.row(r), width, to.row(r));
+}
+
+void prefetch_rows(int64_t rows, int64_t width, Rows x) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t d = 0; d < width; d += 16) hwy::Prefetch(x.row(r) + d);
+  }
 }
 
 Interval seen_by_any(const Attention& a, const KeyList& keys, const QueryTile& q) {

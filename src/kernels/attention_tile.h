@@ -51,6 +51,8 @@ struct QueryTile {
 Rows rows_of(const Attention& a, const QueryTile& q, const float* base, int64_t row, int64_t width);
 void clear_rows(int64_t rows, int64_t width, Rows x);
 void copy_rows(int64_t rows, int64_t width, Rows from, Rows to);
+// For the tile after the one at hand: processors do not follow short rows that lie far apart.
+void prefetch_rows(int64_t rows, int64_t width, Rows x);
 
 // The tile of keys from i on. Tiles end where kTileKeys divides, whatever the first key: a query's sums do
 // not depend on the queries that its thread takes with it.
