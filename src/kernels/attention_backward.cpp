@@ -192,7 +192,8 @@ class KeyRows {
 void backward_keys(const BackwardHead& b, Interval tile, KeyRows& dk, KeyRows& dv) {
   const Attention& a = b.a;
   const AttentionScratch& s = b.s;
-  copy_keys(a, b.keys, b.head, tile, s.kv);
+  copy_k(a, b.keys, b.head, tile, s.kv);
+  copy_v(a, b.keys, b.head, tile, s.kv);
   tile_transpose({tile.size(), a.head_dim, s.kv.k, s.kv.k_ld, s.transposed.k, s.transposed.k_ld});
   tile_transpose({tile.size(), a.value_dim, s.kv.v, s.kv.v_ld, s.transposed.v, s.transposed.v_ld});
   clear_rows(tile.size(), a.head_dim, {s.dkv.k, s.dkv.k_ld});

@@ -32,7 +32,7 @@ class ForwardTile {
 
   Interval seen() const { return seen_; }
 
-  // The keys of `tile`, which s.kv and s.transposed have.
+  // The keys of `tile`: s.transposed has their rows of K, s.kv those of V.
   void step(Interval tile, AttentionScratch& s) const {
     const Interval part = intersection(seen_, tile);
     if (part.empty()) return;
@@ -123,13 +123,15 @@ void forward_run(const Attention& a, const KeyList& keys, const std::vector<Quer
   }
   for (Interval tile{0, seen.begin}; tile.end < seen.end;) {
     tile = key_tile(tile.end, seen.end);
-    copy_keys(a, keys, {run[0].b, run[0].g}, tile, s.kv);
+    const KeyHead head{run[0].b, run[0].g};
+    const F32Rows k = f32_k(a, keys, head, tile, s.kv);
     tile_transpose({.rows = tile.size(),
                     .width = a.head_dim,
-                    .x = s.kv.k,
-                    .ld = s.kv.k_ld,
+                    .x = k.data,
+                    .ld = k.ld,
                     .out = s.transposed.k,
                     .out_ld = s.transposed.k_ld});
+    copy_v(a, keys, head, tile, s.kv);
     for (size_t i = 0; i < tiles.size(); ++i) {
       if (i + 1 < tiles.size()) tiles[i + 1].prefetch();
       tiles[i].step(tile, s);

@@ -80,15 +80,29 @@ Interval visible_keys(const Attention& a, const KeyList& keys, int64_t t) {
   return {index_of(keys, begin), index_of(keys, end)};
 }
 
-void copy_keys(const Attention& a, const KeyList& keys, KeyHead head, Interval part, const KeyValueTile& to) {
+void copy_k(const Attention& a, const KeyList& keys, KeyHead head, Interval part, const KeyValueTile& to) {
   copy_rows(rows_of(a, a.k, a.k_row, a.head_dim, head), keys, part, to.k, to.k_ld);
+}
+
+void copy_v(const Attention& a, const KeyList& keys, KeyHead head, Interval part, const KeyValueTile& to) {
   copy_rows(rows_of(a, a.v, a.v_row, a.value_dim, head), keys, part, to.v, to.v_ld);
+}
+
+F32Rows f32_k(const Attention& a, const KeyList& keys, KeyHead head, Interval part,
+              const KeyValueTile& scratch) {
+  if (a.kv_dtype == DType::f32 && keys.contiguous(part.begin, part.size())) {
+    const void* first = rows_of(a, a.k, a.k_row, a.head_dim, head).at(keys.slot(part.begin));
+    return {static_cast<const float*>(first), a.k_row};
+  }
+  copy_k(a, keys, head, part, scratch);
+  return {scratch.k, scratch.k_ld};
 }
 
 StoredTile stored_keys(const Attention& a, const KeyList& keys, KeyHead head, Interval part,
                        const KeyValueTile& scratch) {
   if (!keys.contiguous(part.begin, part.size())) {
-    copy_keys(a, keys, head, part, scratch);
+    copy_k(a, keys, head, part, scratch);
+    copy_v(a, keys, head, part, scratch);
     return {scratch.k, scratch.k_ld, scratch.v, scratch.v_ld, DType::f32};
   }
   const int64_t slot = keys.slot(part.begin);

@@ -36,8 +36,17 @@ struct KeyValueTile {
   int64_t v_ld = 0;
 };
 
-// Copies the keys `part` into `to`.
-void copy_keys(const Attention& a, const KeyList& keys, KeyHead head, Interval part, const KeyValueTile& to);
+// Copies the rows of the keys `part`.
+void copy_k(const Attention& a, const KeyList& keys, KeyHead head, Interval part, const KeyValueTile& to);
+void copy_v(const Attention& a, const KeyList& keys, KeyHead head, Interval part, const KeyValueTile& to);
+
+// The rows of K as f32: where they lie, or copied into `scratch`.
+struct F32Rows {
+  const float* data = nullptr;
+  int64_t ld = 0;
+};
+F32Rows f32_k(const Attention& a, const KeyList& keys, KeyHead head, Interval part,
+              const KeyValueTile& scratch);
 
 // The keys `part` as they are stored, or copied into `scratch` where their slots do not follow each other.
 struct StoredTile {

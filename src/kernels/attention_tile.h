@@ -24,8 +24,8 @@ struct Rows {
 };
 
 // One thread's arrays, as large for one key as for many, so that a growing cache asks for no new memory.
-// Tiles of Q, K, V and dout are copied here: where rows lie thousands of numbers apart, as in a fused buffer,
-// the columns that a product takes compete for few cache lines.
+// Tiles of Q, V, dout and, in the backward, K are copied here: where rows lie thousands of numbers apart, as
+// in a fused buffer, the columns that a product takes compete for few cache lines.
 struct AttentionScratch {
   explicit AttentionScratch(const Attention& a);
 

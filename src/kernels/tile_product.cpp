@@ -36,7 +36,7 @@ struct Block {
   const float* a;
   int64_t a_row, a_col;
   const float* b;
-  int64_t ldb;
+  int64_t ldb, b_first;  // the term that b begins with
   float* c;
   int64_t ldc;
   float alpha;
@@ -58,7 +58,7 @@ HWY_INLINE void load_row(const float* b, VecF32 (&x)[vectors]) {
 template <int rows, int vectors>
 HWY_INLINE void add_term(const Block& s, int64_t l, Sums<rows, vectors>& sums) {
   VecF32 b[vectors];
-  load_row(s.b + l * s.ldb, b);
+  load_row(s.b + (l - s.b_first) * s.ldb, b);
 #pragma GCC unroll 6
   for (int r = 0; r < rows; ++r) {
     const VecF32 a = hn::Set(F32(), s.a[r * s.a_row + l * s.a_col]);
@@ -71,7 +71,7 @@ HWY_INLINE void add_term(const Block& s, int64_t l, Sums<rows, vectors>& sums) {
 template <int rows, int vectors>
 HWY_INLINE void add_term_of_some(const Block& s, int64_t l, Sums<rows, vectors>& sums) {
   VecF32 b[vectors];
-  load_row(s.b + l * s.ldb, b);
+  load_row(s.b + (l - s.b_first) * s.ldb, b);
 #pragma GCC unroll 6
   for (int r = 0; r < rows; ++r) {
     if (l < s.terms[r].begin || l >= s.terms[r].end) continue;
@@ -147,8 +147,9 @@ Block block_of(const TileProduct& p, const Group& group, Interval depth) {
   Block s{.a = p.a + group.first * p.a_row,
           .a_row = p.a_row,
           .a_col = p.a_col,
-          .b = p.b,
+          .b = p.b + depth.begin * p.ldb,
           .ldb = p.ldb,
+          .b_first = depth.begin,
           .c = p.c + group.first * p.ldc,
           .ldc = p.ldc,
           .alpha = p.alpha,
@@ -170,7 +171,7 @@ void last_columns(const TileProduct& p, std::span<const Group> groups, int64_t f
   }
   for (const Group& group : groups) {
     Block s = block_of(p, group, depth);
-    s.b = b - depth.begin * lanes;
+    s.b = b;
     s.ldb = lanes;
     s.c = c;
     s.ldc = lanes;
