@@ -7,13 +7,14 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-extern int exit_status;           // of a command that ran: 0, or what it found (compare: 1 where they differ)
+extern int exit_status;  // of a command that ran: 0, or what it found (compare, check: by what they found)
 extern std::string program_name;  // how to call this program from here, for "what to try next"
 
 void add_train(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_info(CLI::App& app);
+void add_check(CLI::App& app);
 void add_trace(CLI::App& app);
 void add_report(CLI::App& app);
 void add_tokenizer(CLI::App& app);

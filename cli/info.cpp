@@ -222,21 +222,10 @@ void print_json(const Subject& s, const InfoSettings& settings) {
   fmt::print("\"config\": {}}}\n", to_json(s.config));
 }
 
-// The vocabulary that a run's tokenizer will have at most, where the recipe leaves it to that.
-int64_t vocabulary(const RunSettings& run) {
-  if (!run.task.empty()) return Dataset::synthetic(run.task, {}).tokenizer().vocab_size();
-  if (run.tokenizer == "bytes") return Tokenizer::bytes().vocab_size();
-  if (run.tokenizer != "bpe") return Tokenizer::load(run.tokenizer).vocab_size();
-  return TokenizerTraining{}.vocab_size;
-}
-
 Subject subject_of_recipe(const std::string& recipe) {
   TrainCommand command{.recipe = recipe};
   add_settings(command);
-  resolve_config(command);
-  ModelConfig config = command.config;
-  if (!command.run.from.empty()) config = Model::load(command.run.from).config();
-  if (config.vocab_size == 0) config.vocab_size = vocabulary(command.run);
+  const ModelConfig config = recipe_config(command);
   validate(config);
   return {config, model_parameters(config)};
 }

@@ -22,6 +22,7 @@ void add_commands(CLI::App& app) {
   add_generate(app);
   add_eval(app);
   add_info(app);
+  add_check(app);
   add_trace(app);
   add_report(app);
   add_tokenizer(app);

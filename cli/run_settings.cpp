@@ -57,6 +57,14 @@ void refuse_negative(const TrainCommand& c) {
   }
 }
 
+// The vocabulary that a run's tokenizer will have at most, where the recipe leaves it to that.
+int64_t vocabulary(const RunSettings& run) {
+  if (!run.task.empty()) return Dataset::synthetic(run.task, {}).tokenizer().vocab_size();
+  if (run.tokenizer == "bytes") return Tokenizer::bytes().vocab_size();
+  if (run.tokenizer != "bpe") return Tokenizer::load(run.tokenizer).vocab_size();
+  return TokenizerTraining{}.vocab_size;
+}
+
 }  // namespace
 
 void add_settings(TrainCommand& c) {
@@ -124,6 +132,13 @@ void resolve_config(TrainCommand& c) {
     c.settings.apply([](const std::string& group) { return group != kModelGroup; });
     refuse_negative(c);
   }
+}
+
+ModelConfig recipe_config(TrainCommand& c) {
+  resolve_config(c);
+  ModelConfig config = c.run.from.empty() ? c.config : Model::load(c.run.from).config();
+  if (config.vocab_size == 0) config.vocab_size = vocabulary(c.run);
+  return config;
 }
 
 }  // namespace plumb::cli

@@ -44,6 +44,9 @@ void add_settings(TrainCommand& c);
 // Recipe and flags into the structs. A family's defaults come first, since everything else says how to
 // differ. Throws Error(usage, file).
 void resolve_config(TrainCommand& c);
+// The model of a recipe that need not be run: resolves it, and takes the vocabulary that its tokenizer will
+// have at most. Not validated.
+ModelConfig recipe_config(TrainCommand& c);
 // The kind that is not said, and the layers of each side by it.
 void resolve_kind(TrainCommand& c);
 

@@ -82,6 +82,8 @@ std::vector<SafetensorsFile> open_shards(const std::string& folder) {
   return shards;
 }
 
+}  // namespace
+
 std::vector<SafetensorsFile> open_weights(const std::string& folder) {
   std::vector<SafetensorsFile> files;
   if (path_exists(join_path(folder, kWeights))) {
@@ -94,6 +96,8 @@ std::vector<SafetensorsFile> open_weights(const std::string& folder) {
                           "converted to safetensors first",
                           folder, kWeights, kIndex));
 }
+
+namespace {
 
 class Loader {
  public:

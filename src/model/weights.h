@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "model/families.h"
 #include "model/safetensors.h"
@@ -28,6 +29,10 @@ class TensorNames {
   const Family& family_;
   std::map<std::string, Parameter*> parameters_, copies_;  // by bare name
 };
+
+// model.safetensors, or the shards that its index lists, each with all that the index says it holds. Throws
+// Error(file, unsupported).
+std::vector<SafetensorsFile> open_weights(const std::string& folder);
 
 // Gives every parameter its value: mapped where the file stores it aligned and as it is used (matrices and
 // embeddings in f32, f16 or bf16, the rest in f32), else widened to f32. Throws Error(file, unsupported) for
