@@ -1,0 +1,207 @@
+#include "lab/compare_kinds.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/reduce.h"
+#include "lab/compare_predictions.h"
+
+namespace plumb {
+namespace {
+
+// What a fit leaves of the values it is to explain.
+double left_of(const Tensor& predicted, const Tensor& other) {
+  return relative_difference(predicted, other);
+}
+
+std::optional<Fault> missing_norm(const Predictor& p, const Kept& place, const Tensor& other,
+                                  const Judge& judge) {
+  for (const Prediction& without : without_norm(p, place)) {
+    if (!judge.right(left_of(without.value, other))) continue;
+    return Fault{FaultKind::missing_norm, fmt::format("{} lacks {}'s {}", p.other, p.mine, without.what)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> missing_residual(const Predictor& p, const Kept& place, const Tensor& other,
+                                      const Judge& judge) {
+  for (const Prediction& without : without_residual(p, place)) {
+    if (!judge.right(left_of(without.value, other))) continue;
+    return Fault{FaultKind::missing_residual,
+                 fmt::format("{} adds no stream in {}: it hands on the branch alone", p.other, place.module)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> transposed(const Predictor& p, const Kept& place, const Tensor& other,
+                                const Judge& judge) {
+  for (const Prediction& turned : with_transposed_matrix(p, place)) {
+    if (!judge.right(left_of(turned.value, other))) continue;
+    return Fault{FaultKind::transposed,
+                 fmt::format("{}'s {} is {}'s transposed", p.other, turned.what, p.mine)};
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> permuted_heads(const Predictor& p, const Kept& place, const Tensor& other) {
+  const int64_t dim = head_dim_of(p, place);
+  if (dim == 0 || other.width() % dim != 0) return std::nullopt;
+  const auto order =
+      permutation_of(place.value, other, other.width() / dim, [dim](const Tensor& t, int64_t head) {
+        std::vector<float> block;
+        for (int64_t r = 0; r < t.rows(); ++r) {
+          const float* row = t.f32() + r * t.width() + head * dim;
+          block.insert(block.end(), row, row + dim);
+        }
+        return block;
+      });
+  if (order.empty()) return std::nullopt;
+  return Fault{FaultKind::head_permutation,
+               fmt::format("the heads of {}'s {} are {}'s in the order {}", p.other, place.name(), p.mine,
+                           fmt::join(order, ", "))};
+}
+
+std::optional<Fault> moved_positions(const Predictor& p, const Kept& place, const Tensor& other,
+                                     const Judge& judge) {
+  for (const Prediction& moved : with_moved_positions(p, place)) {
+    // Tokens whose moved position the table has.
+    const int64_t rows = moved.last - moved.first;
+    const Tensor part = other.reshape({other.rows(), other.width()}).rows_view(moved.first, rows);
+    if (!judge.right(left_of(moved.value, part))) continue;
+    return Fault{FaultKind::position_offset,
+                 fmt::format("{} counts positions from {} where {} counts from 0, at {}", p.other, moved.what,
+                             p.mine, place.name())};
+  }
+  return std::nullopt;
+}
+
+// other = mine + d, with d of each column alike for every token: a bias.
+std::optional<Fault> shifted_by_column(const Tensor& mine, const Tensor& other, const Judge& judge,
+                                       const std::string& whose) {
+  const int64_t rows = mine.rows(), width = mine.width();
+  if (rows < 2) return std::nullopt;
+  std::vector<double> d(width);
+  for (int64_t i = 0; i < mine.numel(); ++i) d[i % width] += (other.f32()[i] - mine.f32()[i]) / double(rows);
+  Tensor predicted = mine.clone();
+  double squares = 0;
+  for (int64_t i = 0; i < mine.numel(); ++i) predicted.f32()[i] += static_cast<float>(d[i % width]);
+  for (const double x : d) squares += x * x;
+  if (!judge.right(left_of(predicted, other))) return std::nullopt;
+  return Fault{FaultKind::shift,
+               fmt::format("{} is the same plus one vector for every token, of RMS {:.4g}: a bias", whose,
+                           std::sqrt(squares / static_cast<double>(width)))};
+}
+
+// other = c mine with a c of its own for each column: a gain. More tokens than unknowns, or it would always
+// fit.
+std::optional<Fault> scaled_by_column(const Tensor& mine, const Tensor& other, const Judge& judge,
+                                      const std::string& whose) {
+  const int64_t rows = mine.rows(), width = mine.width();
+  if (rows < 3) return std::nullopt;
+  std::vector<double> xy(width), xx(width);
+  for (int64_t i = 0; i < mine.numel(); ++i) {
+    xy[i % width] += double{mine.f32()[i]} * other.f32()[i];
+    xx[i % width] += double{mine.f32()[i]} * mine.f32()[i];
+  }
+  Tensor predicted = mine.clone();
+  for (int64_t i = 0; i < mine.numel(); ++i) {
+    predicted.f32()[i] *= static_cast<float>(xx[i % width] > 0 ? xy[i % width] / xx[i % width] : 0);
+  }
+  if (!judge.right(left_of(predicted, other))) return std::nullopt;
+  return Fault{FaultKind::scale, whose + " is the same times one factor for each column: a gain"};
+}
+
+}  // namespace
+
+std::string fault_name(FaultKind kind) {
+  constexpr const char* names[] = {"missing norm",
+                                   "missing residual",
+                                   "transposed matrix",
+                                   "permutation of heads",
+                                   "position offset",
+                                   "scale",
+                                   "shift"};
+  return names[static_cast<size_t>(kind)];
+}
+
+bool Judge::right(double left) const {
+  return left <= std::max(tolerance, difference / 50) && left <= difference / 10;
+}
+
+double relative_difference(const Tensor& a, const Tensor& b) {
+  double squares = 0;
+  for (int64_t i = 0; i < a.numel(); ++i) squares += std::pow(double{a.f32()[i]} - b.f32()[i], 2);
+  if (squares == 0) return 0;
+  const double difference = std::sqrt(squares / sum_of_squares(b.numel(), b.f32()));
+  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+}
+
+std::optional<Fault> scale_or_shift(const Tensor& mine, const Tensor& other, const Judge& judge,
+                                    const std::string& whose) {
+  const int64_t n = mine.numel();
+  const double c = dot(n, mine.f32(), other.f32()) / sum_of_squares(n, mine.f32());
+  Tensor scaled = mine.clone(), shifted = mine.clone();
+  double d = 0;
+  for (int64_t i = 0; i < n; ++i) d += (double{other.f32()[i]} - mine.f32()[i]) / static_cast<double>(n);
+  for (int64_t i = 0; i < n; ++i) {
+    scaled.f32()[i] = static_cast<float>(c * scaled.f32()[i]);
+    shifted.f32()[i] += static_cast<float>(d);
+  }
+  if (judge.right(left_of(scaled, other)))
+    return Fault{FaultKind::scale, fmt::format("{} is the same times {:.6g}", whose, c)};
+  if (judge.right(left_of(shifted, other)))
+    return Fault{FaultKind::shift, fmt::format("{} is the same plus {:.6g}", whose, d)};
+  return std::nullopt;
+}
+
+std::vector<int64_t> permutation_of(const Tensor& mine, const Tensor& other, int64_t count,
+                                    const Block& block) {
+  std::vector<std::vector<float>> from;
+  for (int64_t i = 0; i < count; ++i) from.push_back(block(mine, i));
+  std::vector<int64_t> order;
+  std::vector<bool> taken(count);
+  for (int64_t i = 0; i < count; ++i) {
+    const std::vector<float> want = block(other, i);
+    int64_t best = -1;
+    double least = 0.02;  // of a block's size: what may be left of it
+    for (int64_t j = 0; j < count; ++j) {
+      double difference = 0, size = 0;
+      for (size_t e = 0; e < want.size(); ++e) {
+        difference += std::pow(double{from[j][e]} - want[e], 2);
+        size += double{want[e]} * want[e];
+      }
+      if (taken[j] || size == 0 || std::sqrt(difference / size) >= least) continue;
+      least = std::sqrt(difference / size);
+      best = j;
+    }
+    if (best < 0) return {};
+    taken[best] = true;
+    order.push_back(best);
+  }
+  return std::is_sorted(order.begin(), order.end()) ? std::vector<int64_t>() : order;
+}
+
+std::optional<Fault> recognise(const Predictor& p, const Kept& place, const Tensor& other, double tolerance) {
+  const Judge judge{tolerance, relative_difference(place.value, other)};
+  if (!std::isfinite(judge.difference)) return std::nullopt;
+  const std::string whose = fmt::format("{}'s {}", p.other, place.name());
+  auto fault = missing_norm(p, place, other, judge);
+  if (!fault) fault = missing_residual(p, place, other, judge);
+  if (!fault) fault = transposed(p, place, other, judge);
+  if (!fault) fault = permuted_heads(p, place, other);
+  if (!fault) fault = moved_positions(p, place, other, judge);
+  if (!fault) fault = scale_or_shift(place.value, other, judge, whose);
+  if (!fault) fault = shifted_by_column(place.value, other, judge, whose);
+  if (!fault) fault = scaled_by_column(place.value, other, judge, whose);
+  return fault;
+}
+
+Tensor f32_of(const Tensor& stored) {
+  return stored.dtype() == DType::f32 ? stored : owned_f32(stored);
+}
+
+}  // namespace plumb
