@@ -44,7 +44,7 @@ std::string counted(int64_t n, const char* what) {
 
 // A severity as a terminal shows it.
 std::string coloured(Severity severity, bool colours) {
-  const std::string name = enum_name(severity);
+  std::string name = enum_name(severity);
   if (!colours) return name;
   const char* code = severity == Severity::error ? "31" : severity == Severity::warning ? "33" : "36";
   return fmt::format("\x1b[1;{}m{}\x1b[0m", code, name);

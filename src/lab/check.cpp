@@ -86,14 +86,9 @@ std::vector<CheckFinding> check_folder(const std::string& folder, const CheckOpt
 
 std::vector<CheckFinding> check_recipe(const ModelConfig& config, const TrainOptions& training) {
   const auto nothing = [] { return JsonFields(Json::object(), "the recipe"); };
-  CheckSubject s{.json = nothing(), .generation = nothing(), .tokenizer_config = nothing(), .config = config};
+  CheckSubject s{.json = nothing(), .generation = nothing(), .tokenizer_config = nothing()};
   s.training = training;
-  try {
-    validate(config);
-    s.valid = true;
-  } catch (const Error& error) {
-    s.load_error = error.what();
-  }
+  s.load_error = take_config(s, config);
   return run_rules(s);
 }
 

@@ -63,6 +63,8 @@ struct CheckSubject {
   const CheckTensor* find(const std::string& parameter) const;  // by plumb's name; null if the files lack it
 };
 
+// Takes a config that need not be valid, unless its sizes are beyond all reason; what validate() says of it.
+std::string take_config(CheckSubject& subject, const ModelConfig& config);
 CheckSubject read_subject(const std::string& folder, const CheckOptions& options);
 
 class Findings {

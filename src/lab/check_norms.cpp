@@ -43,7 +43,7 @@ void eps_of_family(const CheckSubject& s, Findings& f) {
     if (!s.recipe()) {
       if (s.json.has(family.key))
         judge(fmt::format("config.json: {}", family.key), s.json.number(family.key, 0));
-    } else {
+    } else if (s.config) {
       judge("recipe: norm-eps", s.config->layer.norm_eps);
     }
   }

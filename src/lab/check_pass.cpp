@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "kernels/loss.h"
 #include "kernels/reduce.h"
 #include "kernels/rope.h"
 #include "ops/attention.h"
@@ -127,7 +128,7 @@ struct AttentionSums {
   double max_logit = 0, entropy = 0, distance = 0;
 };
 
-// The attention weights of every head and query from the second on. ALiBi's slopes are left out.
+// The attention weights of every head and query from the third on. ALiBi's slopes are left out.
 AttentionSums attention_sums(const LayerSite& l, const Heads& q, const Heads& k) {
   const int64_t d = l.layer.head_dim, rows = static_cast<int64_t>(q.x.size()) / (q.heads * d);
   const double scale =
@@ -136,9 +137,9 @@ AttentionSums attention_sums(const LayerSite& l, const Heads& q, const Heads& k)
   std::vector<double> p(static_cast<size_t>(rows));
   for (int64_t h = 0; h < q.heads; ++h) {
     const int64_t kv = h * k.heads / q.heads;
-    for (int64_t i = 1; i < rows; ++i) {
+    for (int64_t i = 2; i < rows; ++i) {
       const int64_t last = l.side == Side::decoder ? i : rows - 1;
-      double top = -INFINITY, total = 0, uniform = 0, distance = 0, entropy = 0;
+      double top = -INFINITY, total = 0, uniform = 0, distance = 0, entropy = 0, seen = 0;
       for (int64_t j = 0; j <= last; ++j) {
         double z = 0;
         for (int64_t e = 0; e < d; ++e)
@@ -151,14 +152,16 @@ AttentionSums attention_sums(const LayerSite& l, const Heads& q, const Heads& k)
       for (int64_t j = 0; j <= last; ++j) {
         const double w = p[j] / total, away = static_cast<double>(std::abs(i - j));
         if (w > 0) entropy -= w * std::log(w);
+        if (j == 0) continue;
+        seen += w;
         distance += w * away;
-        uniform += away / static_cast<double>(last + 1);
+        uniform += away / static_cast<double>(last);
       }
       sums.entropy += entropy / std::log(static_cast<double>(last + 1));
-      sums.distance += distance / uniform;
+      sums.distance += seen > 0 ? distance / seen / uniform : 1;
     }
   }
-  const double count = static_cast<double>(q.heads * (rows - 1));
+  const double count = static_cast<double>(q.heads * std::max<int64_t>(1, rows - 2));
   sums.entropy /= count;
   sums.distance /= count;
   return sums;
@@ -217,6 +220,25 @@ double mean_cosine(const Tensor& x) {  // (1, T, C)
   return pairs > 0 ? sum / static_cast<double>(pairs) : 0;
 }
 
+double loss_of(const Transformer& model, const Tokens& tokens, const std::vector<int32_t>& ids) {
+  std::vector<int32_t> targets(ids.begin() + 1, ids.end());
+  targets.push_back(kIgnore);
+  Context context;
+  const LossSums sums = model.loss(context, model.decode(context, tokens),
+                                   Tensor::of<int32_t>({static_cast<int64_t>(targets.size())}, targets), {});
+  return sums.loss / static_cast<double>(ids.size() - 1);
+}
+
+// The same weights under the other style of pairing dims.
+double other_loss_of(const Transformer& model, const Tokens& tokens, const std::vector<int32_t>& ids) {
+  ModelConfig c = model.config();
+  c.rope_interleaved = !c.rope_interleaved;
+  Transformer other(c);
+  const auto &from = model.parameters().all(), &to = other.parameters().all();
+  for (size_t i = 0; i < to.size(); ++i) to[i]->value = from[i]->value;
+  return loss_of(other, tokens, ids);
+}
+
 void measure_layers(Context& context, const Transformer& model, const Collector& seen, CheckPass& pass) {
   const ModelConfig& c = model.config();
   for (const Side side : {Side::encoder, Side::decoder}) {
@@ -250,6 +272,10 @@ CheckPass check_pass(const Transformer& model, const std::vector<int32_t>& ids, 
   pass.token_cosine = mean_cosine(last);
   Context quiet;
   measure_layers(quiet, model, collector, pass);
+  if (c.positions == Positions::rope && !c.has_encoder() && c.head == Head::language_model) {
+    pass.loss = loss_of(model, tokens, ids);
+    pass.other_loss = other_loss_of(model, tokens, ids);
+  }
   return pass;
 }
 

@@ -21,8 +21,8 @@ struct CheckAttention {
   std::string module;
   double max_logit = 0;  // |q k| times the scale
   double entropy = 0;    // mean, as a share of the log of the keys a query sees
-  // With rotary positions: mean of |i - j| weighted by attention, as a share of uniform attention's: as
-  // configured, and with the other style of pairing dims.
+  // Mean of |i - j| weighted by attention, as a share of uniform attention's: as configured, and with the
+  // other style of pairing dims in rotary positions. Without the first key, where models put what is left.
   double distance = 0, other_distance = 0;
   bool rotary = false;
 };
@@ -40,6 +40,8 @@ struct CheckPass {
   std::vector<CheckAttention> attention;
   std::vector<CheckRouting> routing;
   double token_cosine = 0;  // mean between final states of different positions
+  // Nats per token of a decoder with a head and rotary positions, likewise; 0 of others.
+  double loss = 0, other_loss = 0;
 
   bool made() const { return !ids.empty(); }
 };

@@ -118,18 +118,20 @@ void dead_branch(const CheckSubject& s, Findings& f) {
 }
 
 void rank_collapse(const CheckSubject& s, Findings& f) {
-  if (s.pass.made() && s.pass.token_cosine > 0.999)
+  if (s.pass.made() && s.pass.token_cosine > 0.9999)
     f.add("last hidden states",
-          fmt::format("mean cosine {:.5f} between different tokens", s.pass.token_cosine), "below 0.999");
+          fmt::format("mean cosine {:.5f} between different tokens", s.pass.token_cosine), "below 0.9999");
 }
 
 void stream_explodes(const CheckSubject& s, Findings& f) {
   for (const char* side : {"encoder", "decoder"}) {
     const CheckSite* first = site_of(s, fmt::format("{}.0.attention", side), "stream");
     const CheckSite* last = site_of(s, side, "output");
-    if (first && last && first->rms > 0 && last->rms > 1000 * first->rms)
-      f.add(side, fmt::format("RMS {:.3g} at the start and {:.3g} at the end", first->rms, last->rms),
-            "growth below a thousandfold");
+    if (first && last && first->median > 0 && last->median > 1000 * first->median)
+      f.add(
+          side,
+          fmt::format("median of |x| {:.3g} at the start and {:.3g} at the end", first->median, last->median),
+          "growth below a thousandfold");
   }
 }
 

@@ -37,15 +37,8 @@ void read_config_of(CheckSubject& s, const std::string& path) try {
   const std::string type = s.json.text("model_type", "");
   const Family& f = family(type);
   ModelConfig config = f.read ? f.read(s.json) : config_from_json(read_file(path));
-  const auto few = [](int64_t layers) { return layers >= 0 && layers <= 100000; };
-  if (!few(config.encoder_layers) || !few(config.decoder_layers)) return;
-  s.config = config;
-  try {
-    validate(config);
-    s.valid = true;
-  } catch (const Error&) {  // said by the load
-  }
-} catch (const Error&) {  // likewise
+  take_config(s, config);
+} catch (const Error&) {  // said by the load
 }
 
 Role guessed_role(const std::string& name, const Shape& shape) {
@@ -155,6 +148,24 @@ const CheckTensor* CheckSubject::find(const std::string& parameter) const {
     if (t.parameter && t.parameter->name == parameter) return &t;
   }
   return nullptr;
+}
+
+std::string take_config(CheckSubject& s, const ModelConfig& config) {
+  const auto within = [](int64_t value, int64_t most) { return value >= 0 && value <= most; };
+  const LayerConfig& l = config.layer;
+  const bool countable = within(config.encoder_layers, 100000) && within(config.decoder_layers, 100000) &&
+                         within(config.width, 1 << 20) && within(config.vocab_size, 1 << 28) &&
+                         within(config.max_length, 1 << 24) && within(l.heads, 1 << 16) &&
+                         within(l.kv_heads, 1 << 16) && within(l.head_dim, 1 << 16) &&
+                         within(l.experts, 4096);
+  if (countable) s.config = config;
+  try {
+    validate(config);
+    s.valid = true;
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
 }
 
 CheckSubject read_subject(const std::string& folder, const CheckOptions& options) {

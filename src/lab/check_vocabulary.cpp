@@ -107,7 +107,7 @@ void tokenizer_too_large(const CheckSubject& s, Findings& f) {
 // Rows are added to reach a round number; more than that has no tokens.
 void vocabulary_too_large(const CheckSubject& s, Findings& f) {
   const std::optional<int64_t> size = vocabulary(s);
-  if (!s.tokenizer || !size) return;
+  if (!s.tokenizer || !size || *size < 0 || *size > (1 << 28)) return;
   const int64_t spare = *size - s.tokenizer->vocab_size();
   if (spare > 256 && 10 * spare > *size)
     f.add("vocab_size", fmt::format("{}, of which {} rows have no token", *size, spare),
