@@ -14,7 +14,7 @@ namespace plumb::cli {
 namespace {
 
 struct CompareSettings {
-  std::string a, b, text, target;
+  std::string a, b, text, target, page;
   std::vector<int64_t> ids, decoder_ids;
   double tolerance = -1;
   bool weights = false;
@@ -65,6 +65,7 @@ Comparison compared(const CompareSettings& s) {
 void compare(const CompareSettings& s) {
   const Comparison result = compared(s);
   std::fputs(result.text().c_str(), stdout);
+  if (!s.page.empty()) result.write_page(s.page);
   exit_status = result.equal() ? 0 : 1;
 }
 
@@ -87,5 +88,6 @@ void add_compare(CLI::App& app) {
   sub->add_option("--tolerance", s->tolerance,
                   "relative difference that counts as equal (default: 1e-4, of weights 1e-6)");
   sub->add_flag("--weights", s->weights, "compare the weights, tensor by tensor");
+  sub->add_option("--html", s->page, "write it as a page, too: one file that needs no network");
   sub->callback([s] { plumb::cli::compare(*s); });
 }

@@ -11,7 +11,7 @@ namespace plumb::cli {
 namespace {
 
 struct TraceSettings {
-  std::string model, text;
+  std::string model, text, page;
   TraceOptions options;
 };
 
@@ -20,6 +20,7 @@ void trace(const TraceSettings& s) {
   Model model = Model::load(folder);
   const Trace result(model, Tokenizer::load(folder), s.text, s.options);
   std::fputs(result.text().c_str(), stdout);
+  if (!s.page.empty()) result.write_page(s.page, s.model);
 }
 
 }  // namespace
@@ -36,5 +37,6 @@ void add_trace(CLI::App& app) {
                   "what an encoder-decoder's decoder reads behind its start token");
   sub->add_flag("--grad", s->options.gradient,
                 "also the way back: by sub-layer, how much of the gradient came by the shortcut");
+  sub->add_option("--html", s->page, "write the walk as a page, too: one file that needs no network");
   sub->callback([s] { plumb::cli::trace(*s); });
 }

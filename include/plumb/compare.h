@@ -55,6 +55,8 @@ class Comparison {
 
   bool equal() const;  // within the tolerance
   std::string text() const;
+  // One HTML file that needs no network. Throws Error(file).
+  void write_page(const std::string& path) const;
   const struct ComparisonData& data() const;  // internal
 
  private:

@@ -34,6 +34,8 @@ class Trace {
   Trace& operator=(Trace&&) noexcept;
 
   std::string text() const;
+  // One HTML file that needs no network; `name` is its heading. Throws Error(file).
+  void write_page(const std::string& path, const std::string& name) const;
 
   const struct TraceData& data() const;  // internal
 

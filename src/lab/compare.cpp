@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "lab/compare_data.h"
 #include "plumb/error.h"
@@ -224,6 +225,10 @@ bool Comparison::equal() const {
 
 std::string Comparison::text() const {
   return comparison_text(*data_);
+}
+
+void Comparison::write_page(const std::string& path) const {
+  write_file_atomically(path, comparison_page(*data_, data_->a + " and " + data_->b));
 }
 
 const ComparisonData& Comparison::data() const {

@@ -41,5 +41,6 @@ struct Reference {
 Reference read_reference(const Model& model, const std::string& path);
 
 std::string comparison_text(const ComparisonData& data);
+std::string comparison_page(const ComparisonData& data, const std::string& title);
 
 }  // namespace plumb

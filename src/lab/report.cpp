@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "lab/model_words.h"
+#include "lab/page.h"
 #include "lab/report_data.h"
 #include "lab/report_notes.h"
 #include "lab/sublayers.h"
@@ -18,32 +19,6 @@
 
 namespace plumb {
 namespace {
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::string fact(const std::string& name, const std::string& value, const std::string& more = "") {
   const std::string small = more.empty() ? "" : "<small>" + escaped(more) + "</small>";
@@ -180,22 +155,6 @@ std::string name_of(const std::string& folder) {
   std::string path = absolute_path(folder);
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path.substr(path.rfind('/') + 1);
-}
-
-// The template with each {{name}} replaced; what is put in is not looked through again.
-std::string filled(std::string_view page, const std::vector<std::pair<std::string, std::string>>& values) {
-  std::string out;
-  for (;;) {
-    const size_t open = page.find("{{");
-    if (open == std::string_view::npos) return out.append(page);
-    const size_t close = page.find("}}", open);
-    const std::string_view name = page.substr(open + 2, close - open - 2);
-    const auto value =
-        std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == name; });
-    PLUMB_CHECK(value != values.end(), "the page asks for {}", name);
-    out.append(page.substr(0, open)).append(value->second);
-    page.remove_prefix(close + 2);
-  }
 }
 
 std::string script() {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "lab/model_words.h"
+#include "lab/page.h"
 #include "lab/sublayers.h"
 
 namespace plumb {
@@ -142,17 +142,7 @@ OrderedJson formulas(const RunRecords& run, const std::vector<std::string>& site
     const LayerConfig& layer = layer_config(*run.config, place->side, place->layer);
     if (layer.parallel != Parallel::no && place->part == "feed_forward")
       continue;  // drawn with its attention
-    j[at] = {{"text", f.str()},
-             {"norm", norm_words(layer.norm)},
-             {"norm_in", f.norm_in},
-             {"norm_inner", f.norm_inner},
-             {"norm_branch", f.norm_branch},
-             {"norm_out", f.norm_out},
-             {"alpha", f.alpha},
-             {"s", rounded(f.s)},
-             {"gate", enum_name(f.gate)},
-             {"gate_value", f.gate_value},
-             {"parallel", layer.parallel != Parallel::no}};
+    j[at] = formula_data(f, layer);
   }
   return j;
 }
@@ -179,16 +169,7 @@ std::string report_data(const RunRecords& run) {
                          {"parameters", parameters},
                          {"parameter_measures", measure_tables(records, &ProbeLine::parameters, parameters)},
                          {"formulas", formulas(run, sites)}};
-  // "</script" must not end the element: no "<" is left inside.
-  std::string text;
-  for (const char c : dump_json(j, -1)) {
-    if (c == '<') {
-      text += "\\u003c";
-    } else {
-      text += c;
-    }
-  }
-  return text;
+  return script_data(j);
 }
 
 }  // namespace plumb

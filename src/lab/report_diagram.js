@@ -113,9 +113,9 @@ function makeDiagram() {
         element("p", {class: "formula"}, run.formulas[at].text), sublayerDrawing(at, value, afterOf(at)))));
   };
   select.addEventListener("change", show);
-  figure.append(element("p", {class: "controls"}, element("label", {for: "layer"}, "Layer"), select, `measured at step ${run.probe.step[last]}`), blocks);
+  figure.append(element("p", {class: "controls"}, element("label", {for: "layer"}, "Layer"), select, run.measured ?? `measured at step ${run.probe.step[last]}`), blocks);
   show();
-  addTable(figure, "Values on the edges, at the last sampled step",
+  addTable(figure, run.measured ? "Values on the edges" : "Values on the edges, at the last sampled step",
            ["sub-layer", "stream RMS", "branch RMS", "added / kept", "RMS after", "gradient RMS"],
            () => run.sites.filter((at) => run.formulas[at]).map((at) => [at, value(at, "stream.rms"), value(at, "branch.rms"),
                value(at, "step.added"), afterOf(at), value(at, "stream.grad_rms")]));

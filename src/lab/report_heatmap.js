@@ -17,7 +17,7 @@ function heatScale(values) {
 }
 
 class HeatMap {
-  // map: {rows: names, columns: steps, values: [column][row], title}
+  // map: {rows: names, columns: steps, values: [column][row], title, unit: what a column is, where not a step}
   constructor(figure) {
     this.canvas = element("canvas", {tabindex: "0", role: "img"});
     this.reading = element("p", {class: "reading", "aria-live": "polite"});
@@ -30,10 +30,11 @@ class HeatMap {
 
   show(map) {
     this.map = map;
+    this.unit = map.unit ?? "step ";
     this.at = null;
     this.scale = heatScale(map.values.flat());
     const words = this.scale ? `from ${short(this.scale.low)} to ${short(this.scale.high)}` : "without a value";
-    this.canvas.setAttribute("aria-label", `Heat map of ${map.title}: ${map.rows.length} places by ${map.columns.length} steps, ${words}. ` +
+    this.canvas.setAttribute("aria-label", `Heat map of ${map.title}: ${map.rows.length} rows by ${map.columns.length} columns, ${words}. ` +
         "Arrow keys read its cells.");
     this.reading.textContent = "Point at a cell, or focus the picture and use the arrow keys, to read it.";
     this.draw();
@@ -74,7 +75,7 @@ class HeatMap {
     const each = Math.ceil(13 / l.row);
     this.map.rows.forEach((name, y) => y % each === 0 && c.fillText(name, 0, l.top + (y + 0.5) * l.row, l.left - 8));
     for (const i of evenly(this.map.columns.length, width < 480 ? 3 : 6)) {
-      const text = `${i === 0 ? "step " : ""}${this.map.columns[i]}`, x = l.left + (i + 0.5) * l.column;
+      const text = `${i === 0 ? this.unit : ""}${this.map.columns[i]}`, x = l.left + (i + 0.5) * l.column;
       c.textAlign = i === 0 ? "left" : i === this.map.columns.length - 1 ? "right" : "center";
       c.fillText(text, i === 0 ? l.left : i === this.map.columns.length - 1 ? width - 1 : x, l.bottom + 11);
     }
@@ -109,7 +110,7 @@ class HeatMap {
     if (x < 0 || y < 0 || x >= this.map.columns.length || y >= this.map.rows.length) return;
     this.at = {x, y};
     const value = this.map.values[x][y];
-    this.reading.replaceChildren(element("b", {}, value === null ? "no value" : short(value)), ` at ${this.map.rows[y]}, step ${this.map.columns[x]}`);
+    this.reading.replaceChildren(element("b", {}, value === null ? "no value" : short(value)), ` at ${this.map.rows[y]}, ${this.unit}${this.map.columns[x]}`);
     this.draw();
   }
 }

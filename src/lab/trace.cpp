@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/file.h"
 #include "lab/model_words.h"
 #include "lab/trace_data.h"
 #include "probe/measures.h"
@@ -138,6 +139,10 @@ Trace& Trace::operator=(Trace&&) noexcept = default;
 
 std::string Trace::text() const {
   return trace_text(*data_);
+}
+
+void Trace::write_page(const std::string& path, const std::string& name) const {
+  write_file_atomically(path, trace_page(*data_, name));
 }
 
 const TraceData& Trace::data() const {

@@ -59,5 +59,6 @@ std::vector<NormNumbers> norm_numbers(const ModelConfig& config, const Observed&
 std::vector<SublayerNumbers> sublayer_numbers(const Transformer& model, const Observed& observed);
 
 std::string trace_text(const TraceData& data);
+std::string trace_page(const TraceData& data, const std::string& name);
 
 }  // namespace plumb

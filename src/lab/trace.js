@@ -1,0 +1,58 @@
+// The pictures of a trace: the block diagram with this text's values, the stream along the depth, where attention goes,
+// and the way back.
+const depthLines = [
+  {id: "stream", lines: [["RMS of the stream", "stream.rms", "series-a"], ["RMS of the branch", "branch.rms", "series-b"]]},
+  {id: "added", lines: [["added / kept", "step.added", "series-c"]]},
+  {id: "gradient", lines: [["by the shortcut", "gradient.shortcut", "series-a"], ["through the branch", "gradient.branch", "series-b"],
+                           ["straight", "gradient.straight", "series-c"]]},
+];
+
+function shownLines(lines) {
+  return lines.filter(([, key]) => run.measures[key]).map(([name, key, look]) => ({name, look, ...bySite(key)}));
+}
+
+function drawDepthLines() {
+  for (const {id, lines} of depthLines) {
+    const shown = shownLines(lines);
+    if (!document.getElementById(id) || !shown.length) continue;
+    const words = shown.map((l) => `${l.name}: ` + l.names.map((n, i) => `${n} ${short(l.values[0][i])}`).join(", ")).join("; ");
+    drawChart(id, words, {
+      type: "line",
+      data: {labels: shown[0].names, datasets: shown.map((l) => line(l.name, l.values[0], {colour: colour(l.look), points: 3, width: 2}))},
+      options: {scales: {x: depthAxis(shown[0].sites), y: id === "gradient" ? linearAxis() : valueAxis(shown.flatMap((l) => l.values[0]))}},
+    });
+  }
+}
+
+const maps = [];
+for (const [id, all] of Object.entries(run.maps)) {
+  const figure = document.getElementById(id);
+  for (const map of all) {
+    const heatMap = new HeatMap(figure);
+    heatMap.show({...map, rows: map.rows.map(shortPlace)});
+    maps.push(heatMap);
+    figure.append(element("p", {class: "reading"}, map.title));
+  }
+  addTable(figure, all[0].title, ["", ...all[0].columns], () => all[0].rows.map((r, y) => [r, ...all[0].columns.map((_, x) => all[0].values[x][y])]));
+}
+makeDiagram();
+drawDepthLines();
+for (const {id, lines} of depthLines) {
+  const shown = shownLines(lines), figure = document.getElementById(id);
+  if (!figure || !shown.length) continue;
+  addTable(figure, "By sub-layer", ["sub-layer", ...shown.map((l) => l.name)],
+           () => shown[0].sites.filter((i) => i !== null).map((i) => [run.sites[i], ...shown.map((l) => l.values[0][l.sites.indexOf(i)])]));
+}
+
+function drawAgain() {
+  drawDepthLines();
+  for (const map of maps) map.draw();
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
+for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) {
+  window.addEventListener(event, () => {
+    document.documentElement.classList.toggle("printing", printing);
+    drawAgain();
+    for (const chart of charts.values()) chart.resize();
+  });
+}

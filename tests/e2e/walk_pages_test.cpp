@@ -1,0 +1,107 @@
+// The pages of plumb trace and plumb compare: whole, escaped, and drawn by a browser without an error.
+#include <gtest/gtest.h>
+
+#include "plumb/model.h"
+#include "plumb/tokenizer.h"
+#include "support/files.h"
+#include "support/process.h"
+
+namespace plumb::test {
+namespace {
+
+void save_model(const std::string& folder, uint64_t seed) {
+  ModelConfig c;
+  c.vocab_size = Tokenizer::bytes().vocab_size();
+  c.width = 16;
+  c.max_length = 64;
+  c.encoder_layers = 1;
+  c.decoder_layers = 2;
+  c.decoder_start_id = 256;
+  Model::create(c, seed).save(folder);
+  Tokenizer::bytes().save(folder);
+}
+
+// Leaves in #check how many colours each canvas has, whatever went wrong, and what was asked of a network.
+constexpr const char* kCheck = R"js(<script>
+setTimeout(() => {
+  for (const d of document.querySelectorAll("details")) d.open = true;
+  window.dispatchEvent(new Event("beforeprint"));
+  window.dispatchEvent(new Event("afterprint"));
+  setTimeout(() => {
+    let words = `errors ${window.pageErrors.length} ${window.pageErrors.join()} loaded ${performance.getEntriesByType("resource").length}`;
+    for (const f of document.querySelectorAll("figure")) {
+      const blank = [...f.querySelectorAll("canvas")].some((c) => {
+        const data = new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer);
+        return new Set(data).size < 4;
+      });
+      const pictures = f.querySelectorAll("canvas, svg").length, rows = f.querySelectorAll("tbody tr").length;
+      words += ` ${f.id}:${pictures > 0 && !blank && (rows > 0 || f.id === "tokens") ? "drawn" : "MISSING"}`;
+    }
+    words += document.documentElement.scrollWidth > document.documentElement.clientWidth ? " sideways" : "";
+    document.body.append(Object.assign(document.createElement("pre"), {id: "check", textContent: words}));
+  }, 500);
+}, 300);
+</script>)js";
+
+std::string checked(const TempFolder& folder, std::string page) {
+  page.insert(page.find("<title>"),
+              "<script>window.pageErrors = []; window.onerror = (m) => { "
+              "window.pageErrors.push(String(m)); };</script>");
+  page.insert(page.rfind("</body>"), kCheck);
+  write_file(folder.path() / "checked.html", page);
+  const auto result =
+      run_process({"chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                   "--user-data-dir=" + (folder / "profile"), "--virtual-time-budget=10000",
+                   "--window-size=800,1000", "--dump-dom", "file://" + (folder / "checked.html")},
+                  {.timeout_seconds = 180});
+  const size_t at = result.out.rfind("<pre id=\"check\">");
+  return at == std::string::npos ? "no check: " + result.err
+                                 : result.out.substr(at, result.out.find("</pre>", at) - at);
+}
+
+class WalkPages : public testing::Test {
+ protected:
+  void SetUp() override {
+    save_model(folder / "a", 1);
+    save_model(folder / "b", 2);
+  }
+  void expect_drawn(const std::string& page, const std::vector<std::string>& figures) {
+    if (run_process({"sh", "-c", "command -v chromium"}).exit_code != 0) GTEST_SKIP() << "no chromium here";
+    const std::string words = checked(folder, page);
+    EXPECT_NE(words.find("errors 0  loaded 0"), std::string::npos) << words;
+    EXPECT_EQ(words.find("MISSING"), std::string::npos) << words;
+    EXPECT_EQ(words.find("sideways"), std::string::npos) << words;
+    for (const std::string& f : figures) EXPECT_NE(words.find(f + ":drawn"), std::string::npos) << f << words;
+  }
+  TempFolder folder;
+};
+
+TEST_F(WalkPages, Trace) {
+  const auto made = run_plumb({"trace", folder / "a", "</script><script>alert(1)</script>", "--target",
+                               "a <b> c", "--grad", "--html", folder / "t.html"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const std::string page = read_file(folder / "t.html");
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(page.find("<code>\"<\""), std::string::npos);
+  EXPECT_NE(page.find("<code>&quot;&lt;&quot;</code>"), std::string::npos);
+  expect_drawn(page, {"diagram", "stream", "added", "received", "entropy", "gradient"});
+  const auto nowhere = run_plumb({"trace", folder / "a", "x", "--html", folder / "no/such.html"});
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_NE(nowhere.err.find("no/such.html"), std::string::npos) << nowhere.err;
+}
+
+TEST_F(WalkPages, Compare) {
+  const auto made = run_plumb({"compare", folder / "a", folder / "b", "--text", "one two", "--target", "ab",
+                               "--html", folder / "c.html"});
+  ASSERT_EQ(made.exit_code, 1) << made.err;
+  const std::string page = read_file(folder / "c.html");
+  EXPECT_NE(page.find("First difference: encoder.embedding"), std::string::npos);
+  expect_drawn(page, {"differences", "tokens"});
+  const auto weights =
+      run_plumb({"compare", folder / "a", folder / "b", "--weights", "--html", folder / "w.html"});
+  ASSERT_EQ(weights.exit_code, 1) << weights.err;
+  expect_drawn(read_file(folder / "w.html"), {"differences"});
+}
+
+}  // namespace
+}  // namespace plumb::test
