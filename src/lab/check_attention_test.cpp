@@ -15,7 +15,7 @@ Change heads(int64_t heads, int64_t kv_heads, int64_t head_dim = 0) {
   });
 }
 
-Change llama_file(nlohmann::json patch) {
+Change llama_file(const nlohmann::json& patch) {
   return [patch](Made& m) {
     m.config.model_type = "llama";
     m.config.layer = family_default("llama").layer;

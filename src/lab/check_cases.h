@@ -33,8 +33,8 @@ struct Case {
   std::string code, name;
   Change trip, sound;  // sound: none is the made model as it is
 };
-inline void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.code << " " << c.name;
+inline std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.code << " " << c.name;
 }
 
 std::vector<Case> file_cases();

@@ -5,7 +5,9 @@
 namespace plumb::check_test {
 
 std::vector<Case> file_cases() {
-  const auto config = [](nlohmann::json patch) { return [patch](Made& m) { m.config_patch = patch; }; };
+  const auto config = [](const nlohmann::json& patch) {
+    return [patch](Made& m) { m.config_patch = patch; };
+  };
   const auto llama = [](Made& m) {
     m.config.model_type = "llama";
     m.config.layer = family_default("llama").layer;

@@ -47,6 +47,7 @@ std::vector<Case> all_cases() {
 
 std::vector<std::string> codes(const std::vector<CheckFinding>& findings) {
   std::vector<std::string> list;
+  list.reserve(findings.size());
   for (const CheckFinding& f : findings) list.push_back(f.code);
   return list;
 }

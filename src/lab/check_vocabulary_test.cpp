@@ -11,7 +11,7 @@ Change with_tokenizer(const std::function<void(Made&)>& more = {}) {
   };
 }
 
-Change llama(nlohmann::json config, nlohmann::json generation = nullptr) {
+Change llama(const nlohmann::json& config, const nlohmann::json& generation = nullptr) {
   return [=](Made& m) {
     m.config.model_type = "llama";
     m.config.layer = family_default("llama").layer;

@@ -10,6 +10,11 @@ namespace {
 
 constexpr const char* kQuery = "decoder.1.attention.query.weight";
 
+// An element of a matrix of rank 1.
+float outer(int64_t row, int64_t column) {
+  return static_cast<float>((1 + row) * (2 + column % 5));
+}
+
 // Adds to a folder's weights a head beside the tied table: its bits times `factor`.
 void add_head(const std::string& folder, const char* table, float factor) {
   const std::string path = folder + "/model.safetensors";
@@ -77,8 +82,7 @@ std::vector<Case> weight_cases() {
        })},
       {"PL304", "outer_product", weights([](ParameterTable& t) {
          const Tensor& w = t.find(kQuery)->value;
-         for (int64_t i = 0; i < w.numel(); ++i)
-           w.f32()[i] = static_cast<float>((1 + i / w.width()) * (2 + i % w.width() % 5));
+         for (int64_t i = 0; i < w.numel(); ++i) w.f32()[i] = outer(i / w.width(), i % w.width());
        })},
       {"PL305", "misses_v", deep_norm([](ParameterTable& t) { scale(t, "attention.value", 1 / kBeta); }),
        deep_norm({})},

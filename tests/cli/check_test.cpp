@@ -34,7 +34,7 @@ std::string faulty(const TempFolder& folder, bool error) {
   c.layer.placement = Placement::sandwich;
   c.layer.norm_affine = false;
   if (error) c.final_norm = false;
-  const std::string path = folder / (error ? "error" : "a warning");
+  std::string path = folder / (error ? "error" : "a warning");
   Model::create(c, 1).save(path);
   return path;
 }
