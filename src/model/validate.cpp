@@ -1,6 +1,8 @@
 // What a config must satisfy, field by field.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "plumb/config.h"
 #include "plumb/error.h"
 
@@ -37,8 +39,8 @@ void validate_attention(const ModelConfig& config, const LayerConfig& given, con
   if (c.head_dim <= 0) fail(fmt::format("head_dim is {}{}, and has to be at least 1", c.head_dim, at));
   not_negative("window", c.window);
   if (config.positions == Positions::rope && c.rotary) {
-    const auto rotary = static_cast<int64_t>(static_cast<double>(c.head_dim) * config.rope_fraction);
-    if (rotary < 2) {
+    const double rotary = std::floor(static_cast<double>(c.head_dim) * config.rope_fraction);
+    if (!(rotary >= 2)) {
       fail(fmt::format(
           "rotary positions need at least 2 dims of a head, but head_dim {} * rope_fraction {} leaves {}{}",
           c.head_dim, config.rope_fraction, rotary, at));
