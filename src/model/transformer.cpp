@@ -165,7 +165,7 @@ Tensor Transformer::before_head(Context& context, const Tensor& hidden) const {
   if (!head_dense_) return hidden;
   const Tensor h = ops::activation(context, head_dense_->forward(context, hidden), config_.layer.activation);
   if (closely(context)) observe(context, "head", "hidden", h);
-  const Tensor normed = head_norm_->forward(context, h);
+  Tensor normed = head_norm_->forward(context, h);
   if (closely(context)) observe(context, "head", "inner", normed);
   return normed;
 }
