@@ -158,8 +158,7 @@ void Settings::load(const std::string& toml, const std::string& name) {
   } catch (const toml::parse_error& error) {
     refuse(fmt::format("{} line {}: {}", name, error.source().begin.line, error.description()));
   }
-  std::vector<std::string> known;
-  for (const Setting& s : settings_) known.push_back(s.name);
+  const std::vector<std::string> known = names();
   for (const auto& [key_node, node] : table) {
     const std::string key(key_node.str());
     const std::string where = fmt::format("{} line {}: {}", name, key_node.source().begin.line, key);
@@ -183,6 +182,21 @@ void Settings::load(const std::string& toml, const std::string& name) {
     } else {
       take(node);
     }
+  }
+}
+
+std::vector<std::string> Settings::names() const {
+  std::vector<std::string> names;
+  for (const Setting& s : settings_) names.push_back(s.name);
+  return names;
+}
+
+void Settings::set(const std::string& name, const std::string& value) {
+  for (Setting& s : settings_) {
+    if (s.name != name) continue;
+    s.given = true;
+    s.flag = {value};
+    if (s.kind == Kind::boolean) s.switched = parse_boolean(value, "--" + name);
   }
 }
 

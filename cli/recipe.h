@@ -56,6 +56,10 @@ class Settings {
   // the settings (with the nearest one) and for a value of the wrong type.
   void load(const std::string& toml, const std::string& name);
 
+  std::vector<std::string> names() const;
+  // From now on as if the flag --NAME had been given with this value. The name has to be one of names().
+  void set(const std::string& name, const std::string& value);
+
   // What flag or recipe says about one setting, before apply(); "" if neither does.
   std::string value(const std::string& name) const;
   bool has_flag(const std::string& name) const;
@@ -76,6 +80,7 @@ class Settings {
     std::function<std::optional<std::string>()> toml;
     std::vector<std::string> flag;  // as given on the command line
     bool switched = false;          // a boolean flag's
+    bool given = false;             // by set()
     CLI::Option* option = nullptr;
     std::vector<std::string> recipe;  // as given in the recipe
     std::string recipe_where;
@@ -83,7 +88,7 @@ class Settings {
   };
   void add(Setting setting);
   const Setting& find(const std::string& name) const;
-  static bool on_command_line(const Setting& s) { return s.option && s.option->count() > 0; }
+  static bool on_command_line(const Setting& s) { return s.given || (s.option && s.option->count() > 0); }
 
   std::deque<Setting> settings_;  // CLI11 keeps pointers into it
 };

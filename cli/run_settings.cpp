@@ -134,6 +134,19 @@ void resolve_config(TrainCommand& c) {
   }
 }
 
+Tokenizer make_tokenizer(const TrainCommand& c) {
+  const std::string saved = c.in_folder("tokenizer.json");
+  if (!c.resume.empty() && fs::exists(saved)) return Tokenizer::load(saved);
+  if (!c.run.from.empty()) return Tokenizer::load(c.run.from);
+  if (c.run.tokenizer == "bytes") return Tokenizer::bytes();
+  if (c.run.tokenizer != "bpe") return Tokenizer::load(c.run.tokenizer);
+  const std::string text = c.run.text.empty() ? default_corpus() : c.run.text;
+  fmt::print(stderr, "training a tokenizer on {}\n", text);
+  TokenizerTraining training;
+  if (c.config.vocab_size > 0) training.vocab_size = c.config.vocab_size;
+  return Tokenizer::train_bpe({text}, training);
+}
+
 ModelConfig recipe_config(TrainCommand& c) {
   resolve_config(c);
   ModelConfig config = c.run.from.empty() ? c.config : Model::load(c.run.from).config();

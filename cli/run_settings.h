@@ -5,6 +5,7 @@
 #include <string>
 
 #include "plumb/model.h"
+#include "plumb/tokenizer.h"
 #include "plumb/trainer.h"
 #include "recipe.h"
 
@@ -47,6 +48,8 @@ void resolve_config(TrainCommand& c);
 // The model of a recipe that need not be run: resolves it, and takes the vocabulary that its tokenizer will
 // have at most. Not validated.
 ModelConfig recipe_config(TrainCommand& c);
+// The tokenizer of a run: the one it saved, that of the model it starts from, or what the recipe says.
+Tokenizer make_tokenizer(const TrainCommand& c);
 // The kind that is not said, and the layers of each side by it.
 void resolve_kind(TrainCommand& c);
 

@@ -46,18 +46,6 @@ void say(const std::string& line) {
   fmt::print(stderr, "{}\n", line);
 }
 
-Tokenizer make_tokenizer(const TrainCommand& c) {
-  const std::string saved = c.in_folder("tokenizer.json");
-  if (!c.resume.empty() && fs::exists(saved)) return Tokenizer::load(saved);
-  if (!c.run.from.empty()) return Tokenizer::load(c.run.from);
-  if (c.run.tokenizer == "bytes") return Tokenizer::bytes();
-  if (c.run.tokenizer != "bpe") return Tokenizer::load(c.run.tokenizer);
-  say("training a tokenizer on " + c.run.text);
-  TokenizerTraining training;
-  if (c.config.vocab_size > 0) training.vocab_size = c.config.vocab_size;
-  return Tokenizer::train_bpe({c.run.text}, training);
-}
-
 Dataset make_dataset(TrainCommand& c, bool masked) {
   RunSettings& r = c.run;
   if (!r.task.empty()) return Dataset::synthetic(r.task, {.seed = c.options.seed});

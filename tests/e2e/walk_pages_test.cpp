@@ -1,4 +1,5 @@
-// The pages of plumb trace and plumb compare: whole, escaped, and drawn by a browser without an error.
+// The pages of plumb trace, plumb compare and plumb trial: whole, escaped, and drawn by a browser without an
+// error.
 #include <gtest/gtest.h>
 
 #include "plumb/model.h"
@@ -101,6 +102,39 @@ TEST_F(WalkPages, Compare) {
       run_plumb({"compare", folder / "a", folder / "b", "--weights", "--html", folder / "w.html"});
   ASSERT_EQ(weights.exit_code, 1) << weights.err;
   expect_drawn(read_file(folder / "w.html"), {"differences"});
+}
+
+TEST_F(WalkPages, Trial) {
+  std::string text;
+  for (int i = 0; text.size() < 9000; ++i) text += "Line " + std::to_string(i * 7919 % 1000) + " of it.\n";
+  write_file(folder / "<i>text", text);
+  const auto made = run_plumb({"trial",
+                               "--text",
+                               folder / "<i>text",
+                               "--tokenizer",
+                               "bytes",
+                               "--width",
+                               "16",
+                               "--heads",
+                               "2",
+                               "--max-length",
+                               "32",
+                               "--batch",
+                               "2",
+                               "--length",
+                               "16",
+                               "--steps",
+                               "20",
+                               "--grid",
+                               "layers=1,2,3",
+                               "--grid",
+                               "lr=1e-3,1e-2",
+                               "--out",
+                               folder / "<i>t"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  const std::string page = read_file(folder / "<i>t/report.html");
+  EXPECT_EQ(page.find("<i>"), std::string::npos);
+  expect_drawn(page, {"curves", "rates", "stream", "gradient"});
 }
 
 }  // namespace
