@@ -20,6 +20,12 @@ TEST(Gemm, OddSizesEveryOrientation) {
   }
 }
 
+// Enough rows, or columns, that two threads get a share each.
+TEST(Gemm, DividedAmongThreads) {
+  for (const GemmCase& c : {GemmCase{259, 9, 21}, GemmCase{40, 523, 17}, GemmCase{270, 530, 33}})
+    expect_products(c);
+}
+
 TEST(Gemm, EveryStoredType) {
   for (const DType b : {DType::bf16, DType::f16}) {
     for (const GemmCase& c : {GemmCase{1, 19, 33, DType::f32, b}, GemmCase{3, 70, 130, DType::f32, b},

@@ -7,9 +7,12 @@
 namespace plumb::ops {
 namespace {
 
-// Rows of logits held at once: enough for the product to run at its best, 64 MiB at most beyond 64 rows.
-int64_t chunk_rows(int64_t vocabulary) {
-  return std::max<int64_t>(64, (int64_t{64} << 20) / (4 * std::max<int64_t>(1, vocabulary)));
+// Rows of logits held at once: enough for the product to run at its best, 64 MiB at most beyond 64 rows, and
+// equal shares of all rows, because a last chunk of a few would run far below it.
+int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
+  const int64_t most = std::max<int64_t>(64, (int64_t{64} << 20) / (4 * std::max<int64_t>(1, vocabulary)));
+  const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
+  return (rows + chunks - 1) / chunks;
 }
 
 // One chunk: logits from h, their loss and gradient, and that gradient into dh and the weights.
@@ -56,7 +59,7 @@ LossSums linear_cross_entropy(Context& context, const Tensor& h, const LinearWei
   }
   const Tensor rows = h.without_grad().reshape({h.rows(), h.width()});
   const GradientTarget dh = context.tape ? gradient_target(h) : GradientTarget{};
-  const int64_t chunk = chunk_rows(head.outputs());
+  const int64_t chunk = chunk_rows(h.rows(), head.outputs());
   LossSums sums;
   for (int64_t first = 0; first < h.rows(); first += chunk) {
     const int64_t count = std::min(chunk, h.rows() - first);
