@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <string>
 
 #include "base/file.h"
 #include "bench/bench.h"
@@ -44,7 +45,8 @@ void bench_probe(const RowSink& row) {
   TrainingRig rig(config, {});
   const Batch batch = random_batch(kBatch, kLength, config.vocab_size);
   const std::string file = (std::filesystem::temp_directory_path() / "plumb-bench-probe.jsonl").string();
-  Probe probe(file, {.every = 1});
+  Probe probe(file, {.every = 1, .adam_eps = 1e-8});
+  probe.measure_model(rig.model, random_batch(2, kLength, config.vocab_size));
   rig.step(batch);  // the first one finds its memory
   double plain = 1e30, watched = 1e30;
   for (int i = 0; i < kRuns; ++i) {
@@ -52,6 +54,7 @@ void bench_probe(const RowSink& row) {
     watched = std::min(watched, seconds_of_step(rig, batch, probe.observer()));
   }
   remove_file(file);
+  remove_file(file.substr(0, file.rfind('.')) + ".start.safetensors");
   const std::string shape =
       fmt::format("{} layers, {} wide, {} x {} tokens", config.decoder_layers, config.width, kBatch, kLength);
   const double cost = std::max(0.0, watched - plain);

@@ -5,6 +5,7 @@
 #include "model_folder.h"
 #include "plumb/error.h"
 #include "plumb/trainer.h"
+#include "probe_flags.h"
 #include "recipe.h"
 
 namespace plumb::cli {
@@ -16,6 +17,7 @@ struct EvalSettings {
   int64_t length = 0, batch = 8;
   int examples = 1000;
   Precision dtype = Precision::f32;
+  ProbeFlags probe;
 };
 
 std::vector<int32_t> token_ids(const char* flag, const std::vector<int64_t>& ids) {
@@ -34,7 +36,7 @@ void print(const Evaluation& e, int64_t length) {
              e.targets, length, e.seconds);
 }
 
-void evaluate_task(const EvalSettings& s, const Model& model) {
+void evaluate_task(const EvalSettings& s, const Model& model, RunObserver* observer) {
   const Dataset data = Dataset::synthetic(s.task, {.examples = s.examples});
   const ModelConfig& c = model.config();
   if (!c.has_encoder() || !c.has_decoder() || c.vocab_size < data.vocab_size()) {
@@ -44,11 +46,16 @@ void evaluate_task(const EvalSettings& s, const Model& model) {
   if (s.length == 0) {
     throw Error(ErrorKind::usage, "--task needs --length: the length that the model was trained at");
   }
-  print(evaluate(model, data, {.split = Split::test, .batch = s.batch, .length = s.length, .dtype = s.dtype}),
+  print(evaluate(model, data,
+                 {.split = Split::test,
+                  .batch = s.batch,
+                  .length = s.length,
+                  .dtype = s.dtype,
+                  .observer = observer}),
         s.length);
 }
 
-void evaluate_text(const EvalSettings& s, const Model& model) {
+void evaluate_text(const EvalSettings& s, const Model& model, RunObserver* observer) {
   const bool masked = !model.config().has_decoder();
   if (model.config().has_encoder() && !masked) {
     throw Error(ErrorKind::unsupported,
@@ -59,7 +66,12 @@ void evaluate_text(const EvalSettings& s, const Model& model) {
   const Dataset data =
       masked ? Dataset::masked_text(s.text, tokenizer, whole) : Dataset::text(s.text, tokenizer, whole);
   const int64_t length = s.length > 0 ? s.length : std::min<int64_t>(model.config().max_length, 1024);
-  print(evaluate(model, data, {.split = Split::train, .batch = s.batch, .length = length, .dtype = s.dtype}),
+  print(evaluate(model, data,
+                 {.split = Split::train,
+                  .batch = s.batch,
+                  .length = length,
+                  .dtype = s.dtype,
+                  .observer = observer}),
         length);
 }
 
@@ -74,12 +86,16 @@ void evaluate(const EvalSettings& s) {
     throw Error(ErrorKind::usage,
                 fmt::format("--length is {}, expected 1 to the model's {}", s.length, longest));
   }
+  std::optional<Probe> probe = s.probe.open();
+  if (probe && !s.ids.empty())
+    throw Error(ErrorKind::usage, "--probe watches --text and --task; --ids has its --logits");
+  RunObserver* observer = probe ? probe->observer() : nullptr;
   if (!s.ids.empty()) {
     write_logits(model, token_ids("--ids", s.ids), token_ids("--decoder-ids", s.decoder_ids), s.logits);
   } else if (!s.task.empty()) {
-    evaluate_task(s, model);
+    evaluate_task(s, model, observer);
   } else {
-    evaluate_text(s, model);
+    evaluate_text(s, model, observer);
   }
 }
 
@@ -104,5 +120,6 @@ void add_eval(CLI::App& app) {
       "--dtype",
       [s](const std::string& text) { s->dtype = plumb::cli::parse_value<plumb::Precision>(text, "--dtype"); },
       "what products are computed in: f32 or bf16");
+  s->probe.add_to(*sub);
   sub->callback([s] { plumb::cli::evaluate(*s); });
 }

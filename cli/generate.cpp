@@ -18,6 +18,7 @@
 #include "model_folder.h"
 #include "plumb/error.h"
 #include "plumb/generator.h"
+#include "probe_flags.h"
 #include "recipe.h"
 
 namespace plumb::cli {
@@ -31,6 +32,7 @@ struct GenerateCommand {
   int64_t batch = 1;
   std::optional<StoredType> dtype;
   GenerateOptions options;
+  ProbeFlags probe;
   Settings settings;
 };
 
@@ -113,7 +115,9 @@ void run(GenerateCommand& c) {
   const std::string folder = model_folder(c.model);
   Model model = Model::load(folder);
   const Tokenizer tokenizer = Tokenizer::load(folder);
-  const Generator generator(model, tokenizer);
+  std::optional<Probe> probe = c.probe.open();
+  Generator generator(model, tokenizer);
+  if (probe) generator.watch(probe->observer());
   c.options = generator.defaults();
   c.settings.apply();
   validate(c.options);
@@ -143,5 +147,6 @@ void add_generate(CLI::App& app) {
   c->settings.add("Writing", "dtype", c->dtype,
                   "what weights are held in (default: as the file stores them)");
   c->settings.add_flags(*sub);
+  c->probe.add_to(*sub);
   sub->callback([c] { plumb::cli::run(*c); });
 }

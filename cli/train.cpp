@@ -173,7 +173,10 @@ void train(TrainCommand& c) {
   describe(c, *model, data);
   std::optional<Probe> probe;
   if (c.run.probe_every > 0) {
-    probe.emplace(c.in_folder("probe.jsonl"), ProbeOptions{.every = c.run.probe_every});
+    const bool adam = c.options.optimizer != OptimizerKind::sgd;
+    probe.emplace(c.in_folder("probe.jsonl"),
+                  ProbeOptions{.every = c.run.probe_every, .adam_eps = adam ? c.options.eps : 0});
+    probe->measure_model(*model, probe_batch(data, c.options));
     trainer.watch(probe->observer());
   }
   catch_stop_signals();

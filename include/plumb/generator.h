@@ -63,6 +63,8 @@ struct Generated {
   double tokens_per_second = 0;                    // of this text, while decoding
 };
 
+class RunObserver;  // internal: Probe::observer() is one
+
 // A source of an encoder-decoder gets the end token behind it, if it has none. An empty prompt of a decoder
 // starts from the model's first token (bos, else the end token). Where the model's files say so, bad words
 // are never written, and the first or the last token is forced.
@@ -79,6 +81,10 @@ class Generator {
   ~Generator();
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
+
+  // Sees each pass: the reading of prompts, chunk by chunk, and each step of writing. Null: nobody. While
+  // somebody watches, one call at a time.
+  void watch(RunObserver* observer);
 
   // What the model's generation_config.json says, and the defaults above elsewhere.
   const GenerateOptions& defaults() const;

@@ -1,50 +1,54 @@
-// Watches a training run from inside: the residual stream and the branch of every sub-layer, their gradients,
-// and what each update does to the weights. Written as probe.jsonl; `plumb report` draws it.
+// Watches a model from inside, while it trains or runs: the residual stream and the branch of every
+// sub-layer, where attention goes, the logits, gradients, what each update does to the weights, and how far
+// the model's function has moved. Written as JSON lines, RUN/probe.jsonl of `plumb train`; `plumb report`
+// draws them and `plumb diagnose` reads them. docs/probe.md has the formula, unit and place of every measure.
 //
-// The file has one JSON object a line, for each sampled step. Numbers have six significant digits; one that
-// is not finite is null; a measure that does not apply is left out. A reader ignores keys it does not know.
+// One object a line, for each sampled step. Numbers have six significant digits; one that is not finite is
+// null; a measure that does not apply is left out. A reader ignores keys it does not know.
 //
 //   {"step": 100, "loss": 2.31, "lr": 0.001, "grad_norm": 0.84, "clip": 1,
 //    "sites": [{"at": "decoder.0.attention",
-//               "stream":  {"rms": 1.0, "mean": 0.01, "max": 4.1, "median": 0.67, "kurtosis": 3.2,
-//                           "grad_norm": 0.02, "grad_rms": 1.1e-5},
-//               "branch":  {the same measures},
-//               "step":    {"ratio": 0.31, "cosine": 0.95},
-//               "weights": {"grad_norm": 0.2, "rms": 0.02, "update_rms": 2e-5, "update_ratio": 0.001}}, ...],
-//    "parameters": [{"at": "decoder.0.attention.query.weight",
-//                    "grad_norm": 0.1, "rms": 0.02, "update_rms": 2e-5, "update_ratio": 0.001}, ...]}
+//               "stream":    {"rms": 1.0, "mean": 0.01, "mean_over_rms": 0.01, "max": 4.1, "median": 0.67,
+//                             "kurtosis": 3.2, "grad_norm": 0.02, "grad_rms": 1.1e-5, "token_cosine": 0.1,
+//                             "residual": 0.9, "effective_rank": 31.5},
+//               "branch":    {the first eight of these},
+//               "step":      {"ratio": 0.31, "cosine": 0.95, "angle": 0.1},
+//               "attention": {"max_logit": 4.1, "entropy": 0.8, "least_entropy": 0.7, "first_mass": 0.04,
+//                             "query_norm": 5.1, "key_norm": 5.2},
+//               "scale":     {"alpha": 1, "gate": 1, "input": 1},
+//               "weights":   {"grad_norm": 0.2, "grad_rms": 1e-4, "rms": 0.02, "update_rms": 2e-5,
+//                             "update_ratio": 0.001}},
+//              {"at": "decoder", "output": {as stream}, "layers": {"grad_first_over_last": 1.3, "grad_cv":
+//              0.2,
+//               "stream_grad_first_over_last": 1.1}},
+//              {"at": "decoder.0", "layer": {"grad_norm": 0.3, "drop_loss": 0.2}},
+//              {"at": "head", "logits": {"log_z": 8.1, "max": 9.2, "mean": -0.1, "rms": 1.2}},
+//              {"at": "model", "function": {"loss": 2.3, "rms": 1.0, "drift": 0.4, "update": 0.01,
+//               "perturbation": 0.3}}, ...],
+//    "parameters": [{"at": "decoder.0.attention.query.weight", "grad_norm": 0.1, "grad_rms": 1e-4, "rms":
+//    0.02,
+//                    "update_rms": 2e-5, "update_ratio": 0.001, "grad_over_eps": 1e4}, ...]}
 //
-// "step", "loss", "lr" are those of metrics.jsonl. "grad_norm" is over all parameters before clipping; "clip"
-// is the factor on the gradients in the update (1: not clipped).
-//
-// "sites" come in the order of the forward pass: one for each sub-layer ("decoder.0.attention") and one for
-// each stack ("decoder"); then one for each other place that has weights ("token_embedding"). A site holds
-// quantities, a quantity holds measures:
-//
-// - "stream" is the residual stream as the sub-layer receives it; "branch" is F with its N_in and N_branch,
-//   after dropout and before the factor g; "output", of a stack, is the stream that leaves its last layer.
-//   Over all elements, padding included, of the micro-batches that are shown (of a step's, the trainer shows
-//   the first): rms, mean, max of |x|, median of |x| (by sampling), kurtosis (mean(x^4) / mean(x^2)^2: 3 for
-//   a normal, large where few elements hold most), not_finite (how many, where there are any), and of the
-//   loss's gradient with respect to it: grad_norm and grad_rms.
-// - "step" is what a sub-layer does to its stream. ratio: rms(branch) / rms(stream), without alpha and g.
-//   cosine: of the stream before and after, mean over a sample of at most 256 tokens of each micro-batch.
-// - "weights" are the site's own parameters together. grad_norm before clipping; rms of the values before the
-//   update; update_rms of (after - before); update_ratio: update_rms / rms.
-//
-// "parameters" are the same for each trainable tensor, in the order of the parameter table.
+// Of a model that only runs, "step" is the number of the pass, from 1; "loss" is there where there is one;
+// what belongs to training is not. Sites come in the order of the forward pass, after those that the fixed
+// batch made; then one for each other place that has weights.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "plumb/dataset.h"
+#include "plumb/model.h"
+#include "plumb/trainer.h"
+
 namespace plumb {
 
-class RunObserver;  // internal: what a trainer shows its steps to
+class RunObserver;  // internal: what trainer, evaluation and generator show their passes to
 
 struct ProbeOptions {
-  int64_t every = 10;  // steps between samples; the first step is always sampled
+  int64_t every = 10;   // steps (passes of a model that runs) between samples; the first is always sampled
+  double adam_eps = 0;  // AdamW's epsilon, that gradients are set against; 0: they are not
 };
 
 class Probe {
@@ -57,12 +61,23 @@ class Probe {
   Probe(Probe&&) noexcept;
   Probe& operator=(Probe&&) noexcept;
 
-  // Give this to the trainer; it lives as long as the probe.
+  // Also measures the model itself, on this batch, at every sampled step of its training: "model", "scale"
+  // and the layers' "drop_loss". What it said at step 1 is kept beside the records, in
+  // NAME.start.safetensors, for a run that goes on. The model has to outlive the probe; while it is measured,
+  // no one else may use it.
+  void measure_model(const Model& model, const Batch& batch);
+  void measure_model(const Transformer& model, const Batch& batch);  // internal
+
+  // Give this to Trainer::watch(), Generator::watch() or EvaluationOptions; it lives as long as the probe.
   RunObserver* observer();
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// The batch for measure_model(): held-out rows (training rows where nothing is held out), of an eighth of a
+// step's tokens, 64 to 256 of them. The same for every run on these data.
+Batch probe_batch(const Dataset& data, const TrainOptions& options);
 
 }  // namespace plumb

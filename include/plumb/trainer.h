@@ -177,6 +177,7 @@ struct EvaluationOptions {
   int64_t length = 128;
   int64_t batches = 0;  // at most; 0: all
   Precision dtype = Precision::f32;
+  RunObserver* observer = nullptr;  // sees each batch as a pass; null: nobody
 };
 
 // How well the model does on a part of the data. Throws Error(input) where that part is empty.

@@ -53,7 +53,8 @@ Decoding::Decoding(const Transformer& model, std::span<const std::vector<int32_t
                    std::span<const std::vector<int32_t>> sources, const Options& options)
     : model_(model),
       cache_(model.make_cache(static_cast<int64_t>(prompts.size()), options.slots)),
-      ids_(Tensor::empty({cache_.batch, 1}, DType::i32)) {
+      ids_(Tensor::empty({cache_.batch, 1}, DType::i32)),
+      observer_(options.observer) {
   for (const auto& prompt : prompts) PLUMB_CHECK(!prompt.empty(), "a sequence of no tokens");
   PLUMB_CHECK(sources.size() == (model.config().has_encoder() ? prompts.size() : 0), "{} sources",
               sources.size());
@@ -70,15 +71,27 @@ Decoding::Decoding(const Transformer& model, std::span<const std::vector<int32_t
 
 void Decoding::read_sources(std::span<const std::vector<int32_t>> sources) {
   const Tokens tokens = padded(sources, PadSide::right);
-  Context context;
+  Context context{.observer = begin_pass()};
   cache_.memory = model_.encode(context, tokens);
   cache_.memory_mask = tokens.mask;
 }
 
 void Decoding::read(const Tokens& tokens, bool last) {
-  Context context;
+  Context context{.observer = begin_pass()};
   const Tensor hidden = model_.decode_next(context, tokens, cache_);
   if (last) logits_ = model_.logits(context, last_rows(hidden));
+  end_pass();
+}
+
+Observer* Decoding::begin_pass() {
+  if (observer_ && !in_pass_) watched_ = observer_->wants_pass();
+  in_pass_ = true;
+  return watched_ ? observer_ : nullptr;
+}
+
+void Decoding::end_pass() {
+  if (watched_) observer_->finish_pass(std::nullopt);
+  in_pass_ = watched_ = false;
 }
 
 std::span<float> Decoding::logits(int64_t b) const {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "model/run_observer.h"
 #include "model/transformer.h"
 
 namespace plumb {
@@ -14,8 +15,9 @@ namespace plumb {
 class Decoding {
  public:
   struct Options {
-    int64_t slots = 0;  // tokens that the cache is made for; it grows where this was too few
-    int64_t chunk = 0;  // tokens read at once; 0: all
+    int64_t slots = 0;                // tokens that the cache is made for; it grows where this was too few
+    int64_t chunk = 0;                // tokens read at once; 0: all
+    RunObserver* observer = nullptr;  // sees each pass of the decoder, the encoder's with the first
   };
 
   // Reads the prompts, each of at least one token; of an encoder-decoder they continue the decoder's side,
@@ -35,11 +37,15 @@ class Decoding {
  private:
   void read_sources(std::span<const std::vector<int32_t>> sources);
   void read(const Tokens& tokens, bool last);
+  Observer* begin_pass();  // who watches the pass that begins or goes on, or null
+  void end_pass();
 
   const Transformer& model_;
   Cache cache_;
   Tensor ids_;     // (B, 1) of a step
   Tensor logits_;  // (B, V)
+  RunObserver* observer_;
+  bool in_pass_ = false, watched_ = false;
 };
 
 // Sequences side by side, shorter ones padded at one end with id 0 under mask 0. No mask where none is

@@ -73,6 +73,7 @@ struct Generator::Impl {
   const Tokenizer& tokenizer;
   GenerationDefaults defaults;
   GenerateOptions options;
+  RunObserver* observer = nullptr;
 
   const ModelConfig& config() const { return model.config(); }
   int64_t decoder_start() const;
@@ -116,7 +117,8 @@ std::vector<Generated> Generator::Impl::run(std::vector<Ids> inputs, const Gener
                   .tokenizer = tokenizer,
                   .defaults = defaults,
                   .options = o,
-                  .on_text = std::move(on_text)};
+                  .on_text = std::move(on_text),
+                  .observer = observer};
   if (config().has_encoder()) {
     writing.prompts.assign(inputs.size(), {static_cast<int32_t>(decoder_start())});
     writing.sources = std::move(inputs);
@@ -139,6 +141,10 @@ Generator::Generator(const Model& model, const Tokenizer& tokenizer) {
 Generator::~Generator() = default;
 Generator::Generator(Generator&&) noexcept = default;
 Generator& Generator::operator=(Generator&&) noexcept = default;
+
+void Generator::watch(RunObserver* observer) {
+  impl_->observer = observer;
+}
 
 const GenerateOptions& Generator::defaults() const {
   return impl_->options;

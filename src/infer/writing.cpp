@@ -128,7 +128,7 @@ std::vector<Generated> Writer::run() {
   }
   const auto start = Clock::now();
   Decoding decoding(w_.model, w_.prompts, w_.sources,
-                    {.slots = longest + most, .chunk = w_.options.prefill_chunk});
+                    {.slots = longest + most, .chunk = w_.options.prefill_chunk, .observer = w_.observer});
   const double prefill_seconds = seconds_since(start);
   const auto decode_start = Clock::now();
 

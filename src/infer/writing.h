@@ -17,6 +17,7 @@ struct Writing {
   std::vector<std::vector<int32_t>>
       sources;                 // what the encoder reads, one a prompt; empty where there is none
   TextStream::OnText on_text;  // for one prompt only; may be empty
+  RunObserver* observer = nullptr;
 };
 
 std::vector<Generated> write(const Writing& writing);

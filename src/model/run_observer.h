@@ -1,8 +1,9 @@
-// What watches a training run: an Observer of the passes that also sees gradients and updates. The probe is
-// one; the trainer knows only this.
+// What watches a training run or a model that runs: an Observer of the passes that also sees gradients and
+// updates. The probe is one; trainer, evaluation and generator know only this.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "nn/parameter.h"
@@ -24,6 +25,11 @@ class RunObserver : public Observer {
   virtual void updates(int64_t step, const std::vector<ParameterUpdate>& updates) = 0;
   // After the step's own metrics (loss, lr) are known.
   virtual void finish(int64_t step, double loss, double learning_rate) = 0;
+
+  // Of a model that only runs: asked before each pass, which the observer counts itself; and after a pass
+  // that it wanted, the loss where there is one.
+  virtual bool wants_pass() { return false; }
+  virtual void finish_pass(std::optional<double> /*loss*/) {}
 };
 
 }  // namespace plumb

@@ -171,12 +171,34 @@ Tensor Transformer::before_head(Context& context, const Tensor& hidden) const {
 }
 
 Tensor Transformer::logits(Context& context, const Tensor& hidden) const {
-  const Tensor y = ops::linear(context, before_head(context, hidden), head_weights());
-  return logits_bias_ ? ops::add_untrained_bias(context, y, logits_bias_->value) : y;
+  Tensor y = ops::linear(context, before_head(context, hidden), head_weights());
+  if (logits_bias_) y = ops::add_untrained_bias(context, y, logits_bias_->value);
+  if (context.observer) context.observer->logits(y.reshape({y.rows(), y.width()}));
+  return y;
+}
+
+// Of at most 64 rows that have a target, since a loss never holds all logits at once.
+void Transformer::show_logits(const Context& context, const Tensor& hidden, const Tensor& targets) const {
+  constexpr size_t kRows = 64;
+  std::vector<int64_t> rows;
+  for (int64_t r = 0; r < targets.numel(); ++r) {
+    if (targets.data<int32_t>()[r] != kIgnore) rows.push_back(r);
+  }
+  const size_t count = std::min(rows.size(), kRows);
+  if (count == 0) return;
+  const int64_t width = hidden.width();
+  const Tensor some = Tensor::empty({static_cast<int64_t>(count), width});
+  for (size_t i = 0; i < count; ++i) {
+    std::copy_n(hidden.f32() + rows[i * rows.size() / count] * width, width,
+                some.f32() + static_cast<int64_t>(i) * width);
+  }
+  Context aside{.plain = context.plain, .compute = context.compute};
+  context.observer->logits(logits(aside, some));
 }
 
 LossSums Transformer::loss(Context& context, const Tensor& hidden, const Tensor& targets,
                            const ops::LossOptions& options) const {
+  if (context.observer) show_logits(context, hidden, targets);
   return ops::linear_cross_entropy(context, before_head(context, hidden), head_weights(),
                                    logits_bias_ ? logits_bias_->value : Tensor(), targets, options);
 }

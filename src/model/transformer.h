@@ -55,6 +55,7 @@ class Transformer {
  private:
   Tensor embed(Context& context, Side side, const Tokens& tokens, const Sequence& sequence) const;
   Tensor before_head(Context& context, const Tensor& hidden) const;
+  void show_logits(const Context& context, const Tensor& hidden, const Tensor& targets) const;
   ops::LinearWeights head_weights() const;
   void check(const Tokens& tokens, Side side, int64_t before) const;
 

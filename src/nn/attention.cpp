@@ -189,6 +189,7 @@ Tensor MultiHeadAttention::forward(Context& context, const Tensor& x, const Atte
               .dropout_key = context.dropout_key(dropout_site_)};
   in.key_mask = cross ? pass.memory_mask : cached ? pass.slot_mask : pass.tokens->mask;
   in.alibi_slopes = alibi_slopes_;
+  if (context.observer && !context.again) context.observer->attention(name_, in);
   Tensor heads = ops::attention(context, in);
   observe_closely(context, name_, "heads", heads);
   if (norm_inner_) {

@@ -72,10 +72,16 @@ void Stack::recomputed(Context& context, Stream& stream, const Layer& layer,
   });
 }
 
+bool Stack::is_dropped(const Context& context, int64_t layer) const {
+  return context.dropped && context.dropped->layer == layer && context.dropped->stack == name_;
+}
+
 Tensor Stack::forward(Context& context, const Tensor& x, const StackPass& pass) const {
   Stream stream(x);
+  if (context.observer) context.observer->sequence(name_, pass.tokens.mask);
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (pass.hidden) pass.hidden->push_back(stream.value(context));
+    if (is_dropped(context, static_cast<int64_t>(i))) continue;
     const AttentionPass attention = attention_pass(pass, static_cast<int64_t>(i));
     if (context.tape && context.recompute) {
       recomputed(context, stream, layers_[i], attention);

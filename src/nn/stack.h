@@ -22,6 +22,7 @@ class Stack {
   Tensor forward(Context& context, const Tensor& x, const StackPass& pass) const;
 
  private:
+  bool is_dropped(const Context& context, int64_t layer) const;
   AttentionPass attention_pass(const StackPass& pass, int64_t layer) const;
   void recomputed(Context& context, Stream& stream, const Layer& layer, const AttentionPass& pass) const;
 

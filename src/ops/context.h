@@ -23,6 +23,10 @@ struct Site {
   const char* quantity;
 };
 
+namespace ops {
+struct AttentionInput;
+}
+
 // Sees tensors as they are made, and their gradients as they arrive. Called on the thread that runs the pass;
 // must not change what it sees.
 class Observer {
@@ -31,19 +35,33 @@ class Observer {
   virtual bool closely() const { return false; }
   virtual void forward(const Site& site, const Tensor& value) = 0;                           // (B, T, C)
   virtual void backward(const Site& site, const Tensor& value, const Tensor& gradient) = 0;  // both (B, T, C)
+
+  // What is no tensor of the stream; an observer that has no use for one leaves it.
+  // A stack begins: (B, T) u8, 1 where there is a real token; undefined where all are.
+  virtual void sequence(const std::string& /*stack*/, const Tensor& /*mask*/) {}
+  // What an attention is about to read, queries and keys as they meet. Not to be kept.
+  virtual void attention(const std::string& /*module*/, const ops::AttentionInput& /*input*/) {}
+  virtual void logits(const Tensor& /*logits*/) {}  // (N, V): of each row, or of some that have a target
+};
+
+// A layer that a pass leaves out, as if it were not there: {"decoder", 3}.
+struct DroppedLayer {
+  std::string stack;
+  int64_t layer = 0;
 };
 
 struct Context {
-  Tape* tape = nullptr;           // null: nothing is recorded
-  bool training = false;          // dropout on, batch statistics of this batch
-  bool plain = false;             // the plain composition in place of fused kernels
-  bool recompute = false;         // layers keep their input alone, and run again in the backward pass
-  bool again = false;             // this is such a second run: statistics and observers had their turn
-  DType compute = DType::f32;     // dtype of products: f32, or bf16 with f32 sums
-  RandomKey random;               // of this pass: seed, and a stream that differs by step and micro-batch
-  Observer* observer = nullptr;   // null: nothing is watched, nothing allocated
-  double balance = 0;             // weight of the experts' load-balancing loss in this pass
-  double* balance_sum = nullptr;  // where its unweighted value is added up over layers, or null
+  Tape* tape = nullptr;          // null: nothing is recorded
+  bool training = false;         // dropout on, batch statistics of this batch
+  bool plain = false;            // the plain composition in place of fused kernels
+  bool recompute = false;        // layers keep their input alone, and run again in the backward pass
+  bool again = false;            // this is such a second run: statistics and observers had their turn
+  DType compute = DType::f32;    // dtype of products: f32, or bf16 with f32 sums
+  RandomKey random;              // of this pass: seed, and a stream that differs by step and micro-batch
+  Observer* observer = nullptr;  // null: nothing is watched, nothing allocated
+  const DroppedLayer* dropped = nullptr;  // null: every layer runs
+  double balance = 0;                     // weight of the experts' load-balancing loss in this pass
+  double* balance_sum = nullptr;          // where its unweighted value is added up over layers, or null
 
   bool records(const Tensor& t) const { return tape && t.requires_grad(); }
   // The random stream of one dropout site in this pass: the same in a recomputed forward.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "kernels/reduce.h"
 
@@ -55,9 +56,18 @@ CosineSum row_cosines(const Tensor& a, const Tensor& b) {
       xy += double{x[c]} * y[c];
       yy += double{y[c]} * y[c];
     }
-    if (xx > 0 && yy > 0) result.sum += xy / (std::sqrt(xx) * std::sqrt(yy));
+    const double cosine = xx > 0 && yy > 0 ? xy / (std::sqrt(xx) * std::sqrt(yy)) : 0;
+    result.sum += cosine;
+    result.angles += std::acos(std::clamp(cosine, -1.0, 1.0)) / std::numbers::pi;
   }
   return result;
+}
+
+CosineSum& CosineSum::operator+=(const CosineSum& o) {
+  sum += o.sum;
+  angles += o.angles;
+  rows += o.rows;
+  return *this;
 }
 
 }  // namespace plumb

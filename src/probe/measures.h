@@ -31,11 +31,14 @@ class Measures {
   double gradient_squares_ = 0;
 };
 
-// Sum over at most 256 rows at even strides of the cosine between rows of a and b, both (..., C), and how
-// many rows that were. A row of zeros has cosine 0 with any.
+// Sums over at most 256 rows at even strides of the cosine between rows of a and b, both (..., C), and of the
+// angle, arccos(cosine) / pi (Li et al. 2024, arXiv 2412.13795), and how many rows that were. A row of zeros
+// has cosine 0 with any.
 struct CosineSum {
-  double sum = 0;
+  double sum = 0, angles = 0;
   int64_t rows = 0;
+
+  CosineSum& operator+=(const CosineSum& o);
 };
 CosineSum row_cosines(const Tensor& a, const Tensor& b);
 

@@ -48,13 +48,13 @@ TEST(Probe, EncoderAndDecoderAreSitesInTheOrderOfThePass) {
   for (const Json& site : r.at("sites")) sites.push_back(site.at("at"));
   EXPECT_EQ(sites, (std::vector<std::string>{"encoder.0.attention", "encoder.0.feed_forward", "encoder",
                                              "decoder.0.attention", "decoder.0.cross_attention",
-                                             "decoder.0.feed_forward", "decoder"}));
+                                             "decoder.0.feed_forward", "decoder", "head"}));
 }
 
 TEST(Probe, NumbersThatAreNotFiniteAreNullAndCounted) {
   const auto path = new_file("nan.jsonl");
   Probe probe(path.string());
-  const Tensor x = Tensor::of<float>({2, 3}, {1, 2, NAN, 4, INFINITY, 6});
+  const Tensor x = Tensor::of<float>({1, 2, 3}, {1, 2, NAN, 4, INFINITY, 6});
   ASSERT_TRUE(probe.observer()->wants(1));
   const std::string at = "decoder";
   probe.observer()->forward({at, "output"}, x);

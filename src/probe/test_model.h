@@ -43,6 +43,11 @@ struct Copies : Observer {
     append(shown[{site.module, site.quantity}].gradient, gradient);
     other->backward(site, value, gradient);
   }
+  void sequence(const std::string& stack, const Tensor& mask) override { other->sequence(stack, mask); }
+  void attention(const std::string& module, const ops::AttentionInput& input) override {
+    other->attention(module, input);
+  }
+  void logits(const Tensor& logits) override { other->logits(logits); }
 
   Observer* other;
   std::map<std::pair<std::string, std::string>, Shown> shown;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "model/run_observer.h"
 #include "plumb/error.h"
 #include "train/pass.h"
 
@@ -73,8 +74,14 @@ Evaluation evaluate(const Model& model, const Dataset& data, const EvaluationOpt
   const int64_t count = data.evaluation_batches(o.split, o.batch, o.length, o.batches);
   for (int64_t i = 0; i < count; ++i) {
     const Batch b = data.evaluation_batch(o.split, i, o.batch, o.length);
-    Context context{.compute = compute};
-    sums += batch_loss(context, transformer, b, {});
+    const bool watched = o.observer && o.observer->wants_pass();
+    Context context{.compute = compute, .observer = watched ? o.observer : nullptr};
+    const LossSums own = batch_loss(context, transformer, b, {});
+    if (watched) {
+      o.observer->finish_pass(own.count > 0 ? std::optional(own.nll / static_cast<double>(own.count))
+                                            : std::nullopt);
+    }
+    sums += own;
     if (text) bytes.add(b);
     if (sequences) exact += exact_rows(transformer, b, compute);
     rows += b.rows;

@@ -1,20 +1,12 @@
-// Batches through a model of any kind: a forward pass to the loss, and the accumulated gradient of a step.
+// The accumulated gradient of a step, over its micro-batches.
 #pragma once
 
 #include <vector>
 
-#include "model/transformer.h"
-#include "plumb/dataset.h"
+#include "model/batch_pass.h"
 #include "plumb/trainer.h"
 
 namespace plumb {
-
-// A batch's loss sums. Where the context records, its tape then holds what backward() needs.
-LossSums batch_loss(Context& context, const Transformer& model, const Batch& batch,
-                    const ops::LossOptions& options);
-
-// Final hidden states (B, T, C), or (B, U, C) of the decoder that reads the encoder.
-Tensor batch_hidden(Context& context, const Transformer& model, const Batch& batch);
 
 int64_t real_tokens(const Batch& batch);  // that the model reads
 
