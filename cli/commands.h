@@ -18,6 +18,7 @@ void add_check(CLI::App& app);
 void add_trace(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_trial(CLI::App& app);
+void add_diagnose(CLI::App& app);
 void add_report(CLI::App& app);
 void add_tokenizer(CLI::App& app);
 void add_bench(CLI::App& app);

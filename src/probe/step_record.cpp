@@ -67,7 +67,7 @@ OrderedJson json_of(const AttentionMeasures& a) {
 OrderedJson json_of(const LogitSums& l) {
   OrderedJson j = OrderedJson::object();
   j["log_z"] = rounded(l.log_z / static_cast<double>(l.rows));
-  j["max"] = rounded(l.values.max());
+  j["max"] = rounded(l.values.not_finite() > 0 ? std::nan("") : l.values.max());
   j["mean"] = rounded(l.values.mean());
   j["rms"] = rounded(l.values.rms());
   if (l.values.not_finite() > 0) j["not_finite"] = l.values.not_finite();
