@@ -49,9 +49,10 @@ struct Diagnosis {
   Course course = Course::sound;
   std::optional<int64_t> onset;                         // of a divergence or plateau
   double first_loss = 0, best_loss = 0, last_loss = 0;  // medians over a few steps
-  std::vector<Finding> findings;                        // by when they began
-  std::vector<Remedy> remedies;                         // where the course is bad and no finding explains it
-  std::vector<std::string> limits;                      // what could not be looked at, and why
+  std::optional<Evidence> moved;    // of a divergence: the first place that left its course
+  std::vector<Finding> findings;    // by when they began
+  std::vector<Remedy> remedies;     // where the course is bad and no finding explains it
+  std::vector<std::string> limits;  // what could not be looked at, and why
 
   bool alarm() const { return course != Course::sound || !findings.empty(); }
 };

@@ -22,21 +22,27 @@ OrderedJson json_of(const std::vector<Remedy>& remedies) {
   return j;
 }
 
+OrderedJson json_of(const Evidence& e) {
+  OrderedJson j = {{"measure", e.measure}};
+  if (!e.at.empty()) j["at"] = e.at;
+  j["step"] = e.step;
+  j["value"] = number(e.value);
+  return j;
+}
+
 OrderedJson json_of(const Finding& f) {
   OrderedJson evidence = OrderedJson::array();
-  for (const Evidence& e : f.evidence) {
-    OrderedJson one = {{"measure", e.measure}};
-    if (!e.at.empty()) one["at"] = e.at;
-    one["step"] = e.step;
-    one["value"] = number(e.value);
-    evidence.push_back(std::move(one));
-  }
+  for (const Evidence& e : f.evidence) evidence.push_back(json_of(e));
   OrderedJson j = {{"signature", signature_name(f.signature)}, {"began", f.began}};
   if (!f.at.empty()) j["at"] = f.at;
   j["words"] = f.words;
   j["evidence"] = std::move(evidence);
   j["try"] = json_of(f.remedies);
   return j;
+}
+
+std::string figure(double x) {
+  return std::isfinite(x) ? fmt::format("{:.4g}", x) : "not finite";
 }
 
 std::string lines_of(const std::vector<Remedy>& remedies) {
@@ -50,7 +56,7 @@ std::string text_of(const Finding& f) {
                                  f.at.empty() ? "" : ", first at " + f.at, f.words);
   for (const Evidence& e : f.evidence) {
     text += fmt::format("    step {:<8} {}{} = {}\n", e.step, e.at.empty() ? "" : e.at + " ", e.measure,
-                        std::isfinite(e.value) ? fmt::format("{:.4g}", e.value) : "not finite");
+                        figure(e.value));
   }
   return text + lines_of(f.remedies);
 }
@@ -58,7 +64,8 @@ std::string text_of(const Finding& f) {
 // Once numbers are not finite, nothing that came then or later tells more.
 void drop_consequences(Findings& findings) {
   const auto overflow = std::find_if(findings.begin(), findings.end(), [](const Finding& f) {
-    return f.signature == Signature::precision_overflow;
+    return f.signature == Signature::precision_overflow &&
+           (f.evidence[0].measure.ends_with("not_finite") || !std::isfinite(f.evidence[0].value));
   });
   if (overflow == findings.end()) return;
   const int64_t began = overflow->began;
@@ -111,7 +118,8 @@ Diagnosis diagnose(const std::string& run_folder) {
               .onset = course.onset,
               .first_loss = course.first,
               .best_loss = course.best,
-              .last_loss = course.last};
+              .last_loss = course.last,
+              .moved = first_moved(run, course)};
   for (const auto rule : {find_attention, find_output_drift, find_embedding_spike, find_massive,
                           find_overflow, find_data_spike}) {
     rule(run, course, d.findings);
@@ -135,6 +143,10 @@ std::string diagnosis_text(const Diagnosis& d) {
   if (d.onset)
     text += fmt::format("; {} from step {}", d.course == Course::plateau ? "flat" : "bad", *d.onset);
   text += "\n";
+  if (d.moved) {
+    text += fmt::format("first to move: {}, {} = {} at step {}\n", d.moved->at, d.moved->measure,
+                        figure(d.moved->value), d.moved->step);
+  }
   for (const Finding& f : d.findings) text += text_of(f);
   if (d.findings.empty()) {
     text += d.course == Course::sound ? "No signature of a fault was found.\n"
@@ -151,6 +163,7 @@ std::string diagnosis_json(const Diagnosis& d) {
   OrderedJson j = {{"course", course_name(d.course)}};
   if (d.onset) j["onset"] = *d.onset;
   j["loss"] = {{"first", number(d.first_loss)}, {"best", number(d.best_loss)}, {"last", number(d.last_loss)}};
+  if (d.moved) j["first_moved"] = json_of(*d.moved);
   j["findings"] = std::move(findings);
   j["try"] = json_of(d.remedies);
   j["limits"] = d.limits;

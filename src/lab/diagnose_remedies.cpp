@@ -90,7 +90,8 @@ std::vector<Remedy> remedies_for(const RunRecords& run, Signature signature) {
       break;
     case Signature::dead_branch:
       r.lower_rate();
-      r.add("--activation silu", "no half-line without a gradient, where it is relu");
+      if (!run.config || run.config->layer.activation == Activation::relu)
+        r.add("--activation silu", "relu has a half-line that passes no gradient");
       r.warm_up();
       break;
     case Signature::massive_activations:

@@ -49,6 +49,10 @@ void find_massive(const RunRecords& run, const LossCourse& course, Findings& fou
 void find_overflow(const RunRecords& run, const LossCourse& course, Findings& found);
 void find_data_spike(const RunRecords& run, const LossCourse& course, Findings& found);
 
+// Of a divergence: the place whose branch, stream or gradient first grew threefold over its median
+// before the onset, and stayed so; of equals the first in the pass.
+std::optional<Evidence> first_moved(const RunRecords& run, const LossCourse& course);
+
 // For a bad course that no finding explains.
 std::vector<Remedy> remedies_for(const RunRecords& run, const LossCourse& course);
 // For a signature, without those that the run already has.

@@ -16,9 +16,11 @@ constexpr double kEntropy = 0.1;                  // of ln n
 constexpr double kDrift = 15;                     // nats that log Z leaves its start by, or |z| above
 constexpr double kDriftLogit = 100;
 constexpr double kGradientSpike = 10;
+constexpr size_t kSpikeRecords = 3;  // that tell what is usual
 constexpr double kDead = 1e-6;
 constexpr size_t kDeadRecords = 3;
 constexpr double kMassive = 100, kMassiveOverMedian = 1000;  // Sun 2024
+constexpr double kMoved = 3;
 constexpr double kHalfMax = 65504;
 
 using Places = std::vector<ProbeLine::Place> ProbeLine::*;
@@ -85,6 +87,20 @@ const Series* find_series(const std::vector<Series>& all, const std::string& at)
   return nullptr;
 }
 
+// Times the median of what was before.
+double growth(const Series& s, size_t i) {
+  return s.values[i] / median_of({s.values.begin(), s.values.begin() + static_cast<std::ptrdiff_t>(i)});
+}
+
+// How much the layer next to the head grew at this step: a spike of everything begins there, one
+// of the embeddings grows towards them.
+double growth_at_head(const std::vector<Series>& layers, int64_t step) {
+  if (layers.empty()) return 0;
+  const Series& s = layers.back();
+  const auto i = std::find(s.steps.begin(), s.steps.end(), step) - s.steps.begin();
+  return i > 0 && i < std::ssize(s.steps) ? growth(s, static_cast<size_t>(i)) : 0;
+}
+
 }  // namespace
 
 std::vector<Series> site_series(const RunRecords& run, std::string_view measure) {
@@ -93,6 +109,25 @@ std::vector<Series> site_series(const RunRecords& run, std::string_view measure)
 
 std::vector<Series> parameter_series(const RunRecords& run, std::string_view measure) {
   return series_of(run, &ProbeLine::parameters, measure);
+}
+
+std::optional<Evidence> first_moved(const RunRecords& run, const LossCourse& course) {
+  if (course.course != Course::diverged || !course.onset) return std::nullopt;
+  std::optional<Evidence> first;
+  for (const char* measure : {"branch.rms", "stream.rms", "weights.grad_norm"}) {
+    const std::vector<Series> all = site_series(run, measure);
+    const Onset onset = earliest(all, [&](const Series& s) -> std::optional<int64_t> {
+      std::vector<double> before;
+      for (size_t i = 0; i < s.values.size() && s.steps[i] < *course.onset; ++i)
+        before.push_back(s.values[i]);
+      const double usual = median_of(before);
+      return std::isfinite(usual) ? s.since([&](double x) { return above(x, kMoved * usual); })
+                                  : std::nullopt;
+    });
+    if (onset.series && (!first || onset.step < first->step))
+      first = evidence_at(*onset.series, measure, onset.step);
+  }
+  return first;
 }
 
 void find_attention(const RunRecords& run, const LossCourse& course, Findings& found) {
@@ -150,31 +185,21 @@ void find_output_drift(const RunRecords& run, const LossCourse&, Findings& found
   found.push_back(std::move(f));
 }
 
-// Against its own past, and against the layers', which a spike of everything would carry along.
 void find_embedding_spike(const RunRecords& run, const LossCourse&, Findings& found) {
-  const std::vector<Series> all = site_series(run, "weights.grad_norm");
   const std::vector<Series> layers = site_series(run, "layer.grad_norm");
-  const auto growth = [](const Series& s, size_t i) {
-    return s.values[i] / median_of({s.values.begin(), s.values.begin() + static_cast<std::ptrdiff_t>(i)});
-  };
-  for (const Series& s : all) {
+  for (const Series& s : site_series(run, "weights.grad_norm")) {
     if (!s.at.ends_with("token_embedding")) continue;
-    for (size_t i = 3; i < s.values.size(); ++i) {
-      const double own = growth(s, i);
-      if (!(own > kGradientSpike)) continue;
-      std::vector<double> others;
-      for (const Series& o : layers) {
-        const auto k = std::find(o.steps.begin(), o.steps.end(), s.steps[i]) - o.steps.begin();
-        if (k > 0 && k < std::ssize(o.steps)) others.push_back(growth(o, static_cast<size_t>(k)));
-      }
-      const double usual = median_of(others);
-      if (own < 2 * usual) continue;
+    for (size_t i = kSpikeRecords; i < s.values.size(); ++i) {
+      const double own = growth(s, i), usual = growth_at_head(layers, s.steps[i]);
+      if (!(own > kGradientSpike) || own < 1.25 * usual) continue;
       Finding f{.signature = Signature::embedding_gradient_spike, .began = s.steps[i], .at = s.at};
       f.evidence = {{"weights.grad_norm", s.at, s.steps[i - 1], s.values[i - 1]},
                     {"weights.grad_norm", s.at, s.steps[i], s.values[i]}};
       f.words = fmt::format(
-          "the gradient of {} is {:.3g} times its usual size at step {}, the layers' {:.2g} times.", s.at,
-          own, s.steps[i], usual);
+          "the gradient of {} is {:.3g} times its usual size at step {}, that of the last layer {:.2g} "
+          "times: it grew "
+          "on its way back.",
+          s.at, own, s.steps[i], usual);
       f.remedies = remedies_for(run, f.signature);
       found.push_back(std::move(f));
       return;
@@ -186,14 +211,13 @@ void find_embedding_spike(const RunRecords& run, const LossCourse&, Findings& fo
 void find_dead_branch(const RunRecords& run, const LossCourse&, Findings& found) {
   const auto dead_since = [&](const Series& s, bool from_start) -> std::optional<int64_t> {
     if (s.values.size() < kDeadRecords || run.probe.back().step != s.steps.back()) return std::nullopt;
-    if (!from_start && !(*std::max_element(s.values.begin(), s.values.end()) > 0)) return std::nullopt;
     const double highest = *std::max_element(s.values.begin(), s.values.end());
     const auto step = s.since([&](double x) { return x <= (from_start ? kDead : kDead * highest); });
     if (!step || *step > s.steps[s.steps.size() - kDeadRecords]) return std::nullopt;
     return step;
   };
-  const Onset nothing =
-      earliest(site_series(run, "step.ratio"), [&](const Series& s) { return dead_since(s, true); });
+  const std::vector<Series> ratios = site_series(run, "step.ratio");
+  const Onset nothing = earliest(ratios, [&](const Series& s) { return dead_since(s, true); });
   std::vector<Series> matrices = parameter_series(run, "grad_norm");
   std::erase_if(matrices, [](const Series& s) {
     return !sublayer_place(s.at.substr(0, s.at.find('.', s.at.find('.', s.at.find('.') + 1) + 1))) ||
