@@ -176,7 +176,9 @@ void train(TrainCommand& c) {
     const bool adam = c.options.optimizer != OptimizerKind::sgd;
     probe.emplace(c.in_folder("probe.jsonl"),
                   ProbeOptions{.every = c.run.probe_every, .adam_eps = adam ? c.options.eps : 0});
-    probe->measure_model(*model, probe_batch(data, c.options));
+    probe->measure_model(
+        *model, probe_batch(data, {.tokens = c.options.batch * c.options.accumulation * c.options.length,
+                                   .length = c.options.length}));
     trainer.watch(probe->observer());
   }
   catch_stop_signals();

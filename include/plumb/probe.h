@@ -40,7 +40,6 @@
 
 #include "plumb/dataset.h"
 #include "plumb/model.h"
-#include "plumb/trainer.h"
 
 namespace plumb {
 
@@ -78,6 +77,10 @@ class Probe {
 
 // The batch for measure_model(): held-out rows (training rows where nothing is held out), of an eighth of a
 // step's tokens, 64 to 256 of them. The same for every run on these data.
-Batch probe_batch(const Dataset& data, const TrainOptions& options);
+struct StepShape {
+  int64_t tokens = 0;  // of a step, over all rows and micro-batches
+  int64_t length = 0;  // of a row
+};
+Batch probe_batch(const Dataset& data, const StepShape& step);
 
 }  // namespace plumb

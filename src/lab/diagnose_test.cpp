@@ -77,7 +77,8 @@ class Diagnose : public testing::Test {
     const std::string out = folder / run.name;
     Trainer trainer(model, data, run.options, out);
     Probe probe(out + "/probe.jsonl", {.every = run.probe_every, .adam_eps = run.options.eps});
-    probe.measure_model(model, probe_batch(data, run.options));
+    probe.measure_model(model, probe_batch(data, {.tokens = run.options.batch * run.options.length,
+                                                  .length = run.options.length}));
     trainer.watch(probe.observer());
     try {
       trainer.run();

@@ -10,7 +10,6 @@
 #include "model/run_observer.h"
 #include "model/safetensors.h"
 #include "plumb/error.h"
-#include "plumb/trainer.h"
 #include "probe/model_measures.h"
 #include "probe/record_file.h"
 #include "probe/step_record.h"
@@ -230,10 +229,9 @@ RunObserver* Probe::observer() {
   return impl_.get();
 }
 
-Batch probe_batch(const Dataset& data, const TrainOptions& options) {
+Batch probe_batch(const Dataset& data, const StepShape& step) {
   constexpr int64_t kLeast = 64, kMost = 256;
-  const int64_t step = options.batch * options.accumulation * options.length;
-  const int64_t tokens = std::clamp(step / 8, kLeast, kMost), length = std::min(options.length, tokens);
+  const int64_t tokens = std::clamp(step.tokens / 8, kLeast, kMost), length = std::min(step.length, tokens);
   const int64_t rows = std::max<int64_t>(1, tokens / length);
   if (data.evaluation_batches(Split::validation, rows, length, 1) > 0) {
     return data.evaluation_batch(Split::validation, 0, rows, length);
