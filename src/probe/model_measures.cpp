@@ -14,7 +14,7 @@ constexpr int64_t kDropped = 12;  // layers of a stack, so that the cost stays a
 // Rows of hidden states that have a target.
 Tensor with_target(const Tensor& hidden, const Batch& b) {
   const int64_t width = hidden.width();
-  const Tensor rows = Tensor::empty({b.target_count, width});
+  Tensor rows = Tensor::empty({b.target_count, width});
   int64_t n = 0;
   for (size_t r = 0; r < b.targets.size(); ++r) {
     if (b.targets[r] == kIgnoreTarget) continue;
