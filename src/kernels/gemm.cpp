@@ -126,10 +126,10 @@ Sgemm columns_of(const Sgemm& g, int64_t begin, int64_t end) {
 }
 
 // Row-major, on all threads outside a parallel region and on the calling one inside. With few rows the
-// library's own division among threads loses up to a sixth of its rate: each thread gets a share of the rows
-// instead, or of the columns where a share of the rows would not pay for packing B.
+// library's own division among threads loses up to a sixth of its rate. Here each thread gets a share of the
+// columns, so that B is packed once, or of the rows where those are so many that it does not matter.
 void sgemm(const Sgemm& g) {
-  constexpr int64_t kLeastRows = 128, kLeastColumns = 256, kUnit = 16;
+  constexpr int64_t kLeastRows = 512, kLeastColumns = 256, kUnit = 16;
   const int64_t threads = omp_in_parallel() ? 1 : omp_get_max_threads();
   const bool by_rows = g.m >= kLeastRows * threads;
   if (threads == 1 || (!by_rows && g.n < kLeastColumns * threads)) return library_sgemm(g);

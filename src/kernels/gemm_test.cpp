@@ -22,7 +22,7 @@ TEST(Gemm, OddSizesEveryOrientation) {
 
 // Enough rows, or columns, that two threads get a share each.
 TEST(Gemm, DividedAmongThreads) {
-  for (const GemmCase& c : {GemmCase{259, 9, 21}, GemmCase{40, 523, 17}, GemmCase{270, 530, 33}})
+  for (const GemmCase& c : {GemmCase{1031, 9, 21}, GemmCase{40, 523, 17}, GemmCase{270, 530, 33}})
     expect_products(c);
 }
 
