@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-extern int exit_status;  // of a command that ran: 0, or what it found (compare, check: by what they found)
+extern int exit_status;  // of a command that ran: 0, or what it found (compare, check, battery: by what they found)
 extern std::string program_name;  // how to call this program from here, for "what to try next"
 
 void add_train(CLI::App& app);
@@ -19,6 +19,7 @@ void add_trace(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_trial(CLI::App& app);
 void add_diagnose(CLI::App& app);
+void add_battery(CLI::App& app);
 void add_report(CLI::App& app);
 void add_tokenizer(CLI::App& app);
 void add_bench(CLI::App& app);

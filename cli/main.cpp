@@ -27,6 +27,7 @@ void add_commands(CLI::App& app) {
   add_compare(app);
   add_trial(app);
   add_diagnose(app);
+  add_battery(app);
   add_report(app);
   add_tokenizer(app);
   add_bench(app);

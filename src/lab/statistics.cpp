@@ -84,6 +84,7 @@ Line fit_line(const std::vector<double>& x, const std::vector<double>& y) {
 Line fit_power(const std::vector<double>& x, const std::vector<double>& y) {
   const auto logs = [](const std::vector<double>& values) {
     std::vector<double> v;
+    v.reserve(values.size());
     for (const double a : values) v.push_back(a > 0 ? std::log(a) : std::numeric_limits<double>::quiet_NaN());
     return v;
   };

@@ -170,6 +170,7 @@ class Cells {
       arguments.insert(arguments.end(), {cell_path(plan_, cell, ".toml"), "--out", folder});
     }
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (std::string& a : arguments) argv.push_back(a.data());
     argv.push_back(nullptr);
     const pid_t parent = getpid(), child = fork();

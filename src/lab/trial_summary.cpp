@@ -178,6 +178,7 @@ void add_depth_fits(const TrialData& data, const TrialSummary& t, std::vector<Tr
         gradient.push_back(known ? p.cells[seed]->first.weight_gradient.back() : kNone);
       }
       std::vector<double> logs;
+      logs.reserve(layers.size());
       for (const double l : layers) logs.push_back(std::log(l));
       losses.push_back(fit_line(logs, loss));
       gradients.push_back(fit_power(layers, gradient));

@@ -1,0 +1,74 @@
+// plumb battery: the experiments that show what placements do.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+
+#include "commands.h"
+#include "plumb/battery.h"
+#include "plumb/error.h"
+#include "plumb/signal.h"
+
+namespace {
+
+struct BatteryFlags {
+  plumb::BatteryOptions options;
+  std::string html, json, docs;
+  bool list = false;
+};
+
+void list_experiments() {
+  for (const plumb::BatteryEntry& e : plumb::battery_entries()) {
+    fmt::print("{:>2}  {}{}\n", e.number, e.title, e.quick ? "  (quick)" : "");
+  }
+}
+
+void write_lines(const std::string& path, const std::vector<plumb::BatteryExperiment>& done) {
+  std::ofstream out(path, std::ios::binary);
+  for (const auto& e : done) out << plumb::battery_json(e) << "\n";
+  out.close();
+  if (!out) throw plumb::Error(plumb::ErrorKind::file, "cannot write " + path);
+}
+
+void run(BatteryFlags& flags) {
+  if (flags.list) return list_experiments();
+  plumb::catch_stop_signals();
+  flags.options.begin = [](const plumb::BatteryEntry& e) {
+    fmt::print(stderr, "{}. {} ...\n", e.number, e.title);
+  };
+  flags.options.end = [](const plumb::BatteryExperiment& e) {
+    fmt::print("{}", plumb::battery_text(e));
+    std::fflush(stdout);
+  };
+  const auto done = plumb::run_battery(flags.options);
+  int failed = 0;
+  for (const auto& e : done) failed += !e.passed();
+  if (!flags.json.empty()) write_lines(flags.json, done);
+  if (!flags.html.empty()) plumb::write_battery_report(done, flags.html);
+  if (!flags.docs.empty()) plumb::write_placement_pages(done, flags.docs);
+  fmt::print("{} of {} experiments pass\n", done.size() - static_cast<size_t>(failed), done.size());
+  if (failed > 0) exit_status = 1;
+}
+
+}  // namespace
+
+void add_battery(CLI::App& app) {
+  auto flags = std::make_shared<BatteryFlags>();
+  CLI::App* sub =
+      app.add_subcommand("battery", "Measures on this machine what papers claim of residual paths and norms");
+  sub->footer(
+      "Each experiment builds small models and compares its figures with published and calibrated ones. The "
+      "exit\n"
+      "status is 1 where a figure is outside its bounds. All of them take about 20 minutes on two cores.");
+  sub->add_flag("--quick", flags->options.quick, "only those that take seconds, up to a few minutes in all");
+  sub->add_option("--only", flags->options.only, "numbers of experiments, e.g. 1,4")
+      ->delimiter(',')
+      ->type_name("N,N");
+  sub->add_flag("--list", flags->list, "list the experiments and end");
+  sub->add_option("--text", flags->options.text,
+                  "text to train on (default: fortunes or the common licences, as Debian has them)");
+  sub->add_option("--html", flags->html, "write the report, one HTML file");
+  sub->add_option("--json", flags->json, "write the figures and curves, one JSON object a line");
+  sub->add_option("--docs", flags->docs, "write a page for each placement into this folder");
+  sub->callback([flags] { run(*flags); });
+}
