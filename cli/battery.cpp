@@ -66,7 +66,7 @@ void add_battery(CLI::App& app) {
       ->type_name("N,N");
   sub->add_flag("--list", flags->list, "list the experiments and end");
   sub->add_option("--text", flags->options.text,
-                  "text to train on (default: fortunes or the common licences, as Debian has them)");
+                  "a text to train on, in place of the made one that the bounds are for");
   sub->add_option("--html", flags->html, "write the report, one HTML file");
   sub->add_option("--json", flags->json, "write the figures and curves, one JSON object a line");
   sub->add_option("--docs", flags->docs, "write a page for each placement into this folder");

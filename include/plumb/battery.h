@@ -47,7 +47,7 @@ std::vector<BatteryEntry> battery_entries();
 struct BatteryOptions {
   bool quick = false;     // the entries that are marked so
   std::vector<int> only;  // these; empty: all, or the quick ones
-  std::string text;       // a UTF-8 file or folder to train on; empty: default_corpus()
+  std::string text;       // a text file or folder to train on; empty: one made up, for which the bounds are
   std::function<void(const BatteryEntry&)> begin;
   std::function<void(const BatteryExperiment&)> end;
 };

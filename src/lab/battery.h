@@ -50,10 +50,10 @@ std::vector<double> stream_rms(const Transformer& model, const Rows& rows);
 double rms(const Tensor& x);
 double rms_difference(const Tensor& a, const Tensor& b);
 
-// Characters of a text as ids 0 .. 95.
+// Characters of a text as ids 0 .. 95: of a made one that is the same everywhere, or of files.
 class Characters {
  public:
-  explicit Characters(const std::string& text_path);  // empty: default_corpus()
+  explicit Characters(const std::string& text_path);  // empty: the made one
   Rows rows(uint64_t seed, uint64_t step, int64_t count = kRows, int64_t length = kLength) const;
   double unigram_entropy() const { return entropy_; }  // nats: what a model that sees no context reaches
 

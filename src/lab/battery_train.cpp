@@ -9,7 +9,6 @@
 #include "base/parallel.h"
 #include "base/random.h"
 #include "lab/battery.h"
-#include "plumb/dataset.h"
 #include "plumb/error.h"
 #include "plumb/signal.h"
 #include "train/optimizer.h"
@@ -128,26 +127,75 @@ Trained train(const Characters& text, const Job& job) {
 
 }  // namespace
 
-Characters::Characters(const std::string& text_path) {
-  const std::string path = text_path.empty() ? default_corpus() : text_path;
+namespace {
+
+// A number below `count` with probabilities in proportion to 1 / (number + flat): Zipf's law as Mandelbrot
+// has it.
+class Zipf {
+ public:
+  Zipf(int64_t count, double flat) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) below_.push_back(sum += 1 / (static_cast<double>(i) + flat));
+    for (double& b : below_) b /= sum;
+  }
+  int64_t at(double uniform) const {
+    return std::min<int64_t>(std::upper_bound(below_.begin(), below_.end(), uniform) - below_.begin(),
+                             static_cast<int64_t>(below_.size()) - 1);
+  }
+
+ private:
+  std::vector<double> below_;
+};
+
+// A text that is the same on every machine: words of 2 to 7 symbols, each followed by id 0, in Zipf's order
+// of frequency. As hard as the text of the calibrated figures: without context 3.39 nats, and a pre-norm
+// model of 6 layers ends near 1.8 after 300 steps.
+std::vector<int32_t> made_text() {
+  constexpr int64_t kWords = 250, kSymbols = 95;
+  constexpr size_t kSize = 1'000'000;
+  const Zipf symbols(kSymbols, 1.5), words(kWords, 3);
+  std::vector<std::vector<int32_t>> list;
+  for (uint64_t w = 0; w < kWords; ++w) {
+    const RandomKey key{17, random_stream(1, w)};
+    const uint64_t length = 2 + random_below(key, 0, 6);
+    list.emplace_back();
+    for (uint64_t i = 1; i <= length; ++i)
+      list.back().push_back(static_cast<int32_t>(1 + symbols.at(random_uniform(key, i))));
+    list.back().push_back(0);
+  }
+  std::vector<int32_t> ids;
+  for (uint64_t i = 0; ids.size() < kSize; ++i) {
+    const auto& word = list[static_cast<size_t>(words.at(random_uniform({17, 2}, i)))];
+    ids.insert(ids.end(), word.begin(), word.end());
+  }
+  return ids;
+}
+
+std::vector<int32_t> text_of(const std::string& path) {
   constexpr size_t kMost = 8'000'000;
-  std::vector<int64_t> counts(kVocabulary);
+  std::vector<int32_t> ids;
   for (const std::string& file : is_folder(path) ? list_files(path) : std::vector<std::string>{path}) {
     const MappedFile map(file);
     if (map.bytes().find('\0') != std::string_view::npos) continue;
     for (const char c : map.bytes()) {
-      const int32_t id = id_of(c);
-      if (id < 0) continue;
-      ids_.push_back(id);
-      ++counts[static_cast<size_t>(id)];
+      if (const int32_t id = id_of(c); id >= 0) ids.push_back(id);
     }
-    if (ids_.size() > kMost) break;
+    if (ids.size() > kMost) break;
   }
-  if (ids_.size() < 100 * kLength) {
+  if (ids.size() < 100 * kLength) {
     throw Error(ErrorKind::input,
                 fmt::format("{} has {} printable characters: the battery trains on {} or more", path,
-                            ids_.size(), 100 * kLength));
+                            ids.size(), 100 * kLength));
   }
+  return ids;
+}
+
+}  // namespace
+
+Characters::Characters(const std::string& text_path)
+    : ids_(text_path.empty() ? made_text() : text_of(text_path)) {
+  std::vector<int64_t> counts(kVocabulary);
+  for (const int32_t id : ids_) ++counts[static_cast<size_t>(id)];
   for (const int64_t n : counts) {
     const double share = static_cast<double>(n) / static_cast<double>(ids_.size());
     if (n > 0) entropy_ -= share * std::log(share);

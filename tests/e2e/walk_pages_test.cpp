@@ -1,5 +1,5 @@
-// The pages of plumb trace, plumb compare and plumb trial: whole, escaped, and drawn by a browser without an
-// error.
+// The pages of plumb trace, plumb compare, plumb trial and plumb battery: whole, escaped, and drawn by a
+// browser without an error.
 #include <gtest/gtest.h>
 
 #include "plumb/model.h"
@@ -135,6 +135,20 @@ TEST_F(WalkPages, Trial) {
   const std::string page = read_file(folder / "<i>t/report.html");
   EXPECT_EQ(page.find("<i>"), std::string::npos);
   expect_drawn(page, {"curves", "rates", "stream", "gradient"});
+}
+
+TEST_F(WalkPages, Battery) {
+  const auto made =
+      run_plumb({"battery", "--only", "1,13", "--html", folder / "b.html", "--json", folder / "b.jsonl"});
+  ASSERT_EQ(made.exit_code, 0) << made.out << made.err;
+  EXPECT_NE(made.out.find("2 of 2 experiments pass"), std::string::npos) << made.out;
+  EXPECT_EQ(read_file(folder / "b.jsonl").substr(0, 12), "{\"number\":1,");
+  expect_drawn(read_file(folder / "b.html"), {"f1", "f13"});
+  const auto refused = run_plumb({"battery", "--only", "99"});
+  EXPECT_TRUE(is_one_line_error(refused, 2)) << refused.err;
+  const auto no_text = run_plumb({"battery", "--only", "14", "--text", folder / "none"});
+  EXPECT_TRUE(is_one_line_error(no_text, 1)) << no_text.err;
+  EXPECT_NE(run_plumb({"battery", "--list"}).out.find("QK-norm"), std::string::npos);
 }
 
 }  // namespace
