@@ -85,9 +85,9 @@ struct Job {
   Schedule schedule;
   Start start;
   bool watched = false;                       // whether `attention` and `log_z` are wanted
-  std::function<void(Transformer&)> inspect;  // shown the trained model, from any thread
+  std::function<void(Transformer&)> inspect;  // shown the trained model
 };
-// Trains each, side by side on one thread each: the same result whatever the number of threads.
+// Trains each in turn.
 std::vector<Trained> train_all(const Characters& text, const std::vector<Job>& jobs);
 
 // What experiments run with.

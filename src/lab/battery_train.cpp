@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "base/file.h"
-#include "base/parallel.h"
 #include "base/random.h"
 #include "lab/battery.h"
 #include "plumb/error.h"
@@ -216,8 +215,8 @@ Rows Characters::rows(uint64_t seed, uint64_t step, int64_t count, int64_t lengt
 }
 
 std::vector<Trained> train_all(const Characters& text, const std::vector<Job>& jobs) {
-  std::vector<Trained> results(jobs.size());
-  parallel_for(jobs.size(), [&](size_t i, size_t) { results[i] = train(text, jobs[i]); });
+  std::vector<Trained> results;
+  for (const Job& job : jobs) results.push_back(train(text, job));
   return results;
 }
 
