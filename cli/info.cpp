@@ -30,7 +30,7 @@ struct Run {
   Side side;
   int64_t first, count;
   LayerConfig layer;
-  SublayerFormula formula;
+  SublayerFormula formula, transform;  // of attention, and of the feed-forward
 };
 
 const char* side_name(Side side) {
@@ -47,8 +47,14 @@ std::vector<Run> runs_of(const ModelConfig& c) {
   for (const Side side : {Side::encoder, Side::decoder}) {
     const int64_t layers = side == Side::encoder ? c.encoder_layers : c.decoder_layers;
     for (int64_t i = 0; i < layers; ++i) {
-      const Run next{side, i, 1, resolved_layer(c, side, i), sublayer_formula(c, side, i)};
-      const bool alike = i > 0 && runs.back().layer == next.layer && runs.back().formula == next.formula;
+      const Run next{side,
+                     i,
+                     1,
+                     resolved_layer(c, side, i),
+                     sublayer_formula(c, side, i),
+                     sublayer_formula(c, side, i, SublayerPart::feed_forward)};
+      const bool alike = i > 0 && runs.back().layer == next.layer && runs.back().formula == next.formula &&
+                         runs.back().transform == next.transform;
       if (alike) {
         ++runs.back().count;
       } else {
@@ -81,6 +87,20 @@ const char* placement_words(Placement placement) {
       return "a norm before each branch and one before its output projection";
     case Placement::plain:
       return "a norm before each branch, and no residual stream";
+    case Placement::mix_ln:
+      return "post-norm in the first quarter of the layers, pre-norm above";
+    case Placement::normformer:
+      return "a norm before each branch; behind attention, whose heads have learned factors, and inside the "
+             "feed-forward one more";
+    case Placement::admin:
+      return "a norm after each add, the stream weighted by learned factors that start as a profiling pass "
+             "says";
+    case Placement::fixup:
+      return "learned shifts in place of norms, branches that start at 0 behind a learned factor";
+    case Placement::t_fixup:
+      return "no norm: matrices and embeddings start small by depth";
+    case Placement::resi_dual:
+      return "a norm after each add, and a second stream that sums the branches";
   }
   return "";
 }
@@ -111,7 +131,9 @@ std::string norm_words(const LayerConfig& l) {
 void print_run(const Run& r) {
   const std::string layers = r.count == 1 ? fmt::format("layer {}", r.first)
                                           : fmt::format("layers {} to {}", r.first, r.first + r.count - 1);
-  fmt::print("  {} {}: {}\n", side_name(r.side), layers, r.formula.str());
+  const std::string attends = r.formula.str(), transforms = r.transform.str();
+  fmt::print("  {} {}: {}{}\n", side_name(r.side), layers, attends,
+             attends == transforms ? "" : fmt::format(" (attention), {} (feed-forward)", transforms));
   fmt::print("    {}: {}{}\n", enum_name(r.layer.placement), placement_words(r.layer.placement),
              r.layer.parallel == Parallel::no ? "" : "; attention and feed-forward side by side");
   fmt::print("    {}; {}; {}\n", norm_words(r.layer), attention_words(r.layer), feed_forward_words(r.layer));
@@ -195,8 +217,10 @@ void print_json(const Subject& s, const InfoSettings& settings) {
   const char* between = "";
   for (const Run& r : runs_of(s.config)) {
     fmt::print(
-        "{}{{\"side\": \"{}\", \"first\": {}, \"count\": {}, \"placement\": \"{}\", \"formula\": \"{}\"}}",
-        between, side_name(r.side), r.first, r.count, enum_name(r.layer.placement), r.formula.str());
+        "{}{{\"side\": \"{}\", \"first\": {}, \"count\": {}, \"placement\": \"{}\", \"formula\": \"{}\", "
+        "\"feed_forward_formula\": \"{}\"}}",
+        between, side_name(r.side), r.first, r.count, enum_name(r.layer.placement), r.formula.str(),
+        r.transform.str());
     between = ", ";
   }
   fmt::print("], \"length\": {}, \"parameters\": {}, \"multiplied\": {}, \"flops_per_token\": {}, ",

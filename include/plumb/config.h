@@ -26,6 +26,13 @@ enum class Placement {
   layer_norm_scaling,  // N_in scaled by 1/sqrt(layer); Sun 2025, 2502.05795
   sub_ln,              // N_in and a norm before the output projection; Wang 2022, 2210.06423
   plain,               // N_in, no shortcut (alpha 0): the experiment that shows why residuals exist
+  mix_ln,              // post-norm in the first quarter of the layers, pre-norm above; Li 2024, 2412.13795
+  normformer,  // N_in; attention: scaled heads and N_branch, feed-forward: an inner norm; Shleifer 2021,
+               // 2110.09456
+  admin,       // N_out, alpha a learned vector that starts as a profiling pass says; Liu 2020, 2004.08249
+  fixup,       // shifts in place of norms, branches that start at 0; Zhang 2019, 1901.09321
+  t_fixup,     // neither norm nor gate: init alone; Huang 2020, ICML
+  resi_dual,   // N_out, and a second stream that sums the branches; Xie 2023, 2304.14802
 };
 
 enum class NormKind {
@@ -35,6 +42,7 @@ enum class NormKind {
   batch_norm,  // over batch and time, for contrast; Ioffe and Szegedy 2015, 1502.03167
   scale_norm,  // g x / |x|; Nguyen and Salazar 2019, 1910.05895
   dyt,         // gamma tanh(alpha x) + beta; Zhu 2025, 2503.10622
+  shift,       // x + b, b one number: what Fixup has where norms stood; Zhang 2019, 1901.09321
 };
 
 enum class GateKind { constant, scalar, vector };  // what g is
@@ -42,19 +50,25 @@ enum class QkNorm { none, per_head, whole };       // whole: over all heads join
 enum class Parallel { no, one_norm, two_norms };   // attention and FFN read one stream, one add; GPT-J, NeoX
 enum class Positions { none, learned, sinusoidal, rope, alibi };
 enum class Router { softmax, sigmoid };
-enum class Init { normal, scaled_normal, xavier };  // scaled: output projections / sqrt(2 L), as GPT-2
-enum class Head { none, language_model };           // of an encoder, language_model means masked tokens
+// scaled: output projections / sqrt(2 L), as GPT-2; small: N(0, sqrt(2 / (5 C))), SmallInit of 1910.05895.
+enum class Init { normal, scaled_normal, xavier, small };
+// The sub-layers of a layer: the formula of one may differ from another's.
+enum class SublayerPart { attention, cross_attention, feed_forward };
+enum class Head { none, language_model };  // of an encoder, language_model means masked tokens
 
 template <class E>
 struct EnumNames;  // names by value, as in files and flags
 template <>
 struct EnumNames<Placement> {
-  static constexpr std::array names{"post-norm", "pre-norm",    "deep-norm",          "sandwich", "reordered",
-                                    "re-zero",   "layer-scale", "layer-norm-scaling", "sub-ln",   "plain"};
+  static constexpr std::array names{"post-norm", "pre-norm", "deep-norm",   "sandwich",
+                                    "reordered", "re-zero",  "layer-scale", "layer-norm-scaling",
+                                    "sub-ln",    "plain",    "mix-ln",      "normformer",
+                                    "admin",     "fixup",    "t-fixup",     "resi-dual"};
 };
 template <>
 struct EnumNames<NormKind> {
-  static constexpr std::array names{"none", "layer-norm", "rms-norm", "batch-norm", "scale-norm", "dyt"};
+  static constexpr std::array names{"none",       "layer-norm", "rms-norm", "batch-norm",
+                                    "scale-norm", "dyt",        "shift"};
 };
 template <>
 struct EnumNames<GateKind> {
@@ -78,7 +92,7 @@ struct EnumNames<Router> {
 };
 template <>
 struct EnumNames<Init> {
-  static constexpr std::array names{"normal", "scaled-normal", "xavier"};
+  static constexpr std::array names{"normal", "scaled-normal", "xavier", "small"};
 };
 template <>
 struct EnumNames<Head> {
@@ -102,6 +116,9 @@ struct LayerConfig {
   std::optional<bool> norm_in, norm_inner, norm_branch, norm_out;
   std::optional<double> alpha, s, gate_value;  // gate_value: g, or its value at init where it is learned
   std::optional<GateKind> gate;
+  std::optional<GateKind> shortcut;  // what alpha is: constant, or learned from the value it has
+  std::optional<bool> head_scale;    // a learned factor on each head, before the output projection
+  std::optional<double> dual;        // factor on the branches in a second stream; 0: there is none
 
   NormKind norm = NormKind::rms_norm;
   double norm_eps = 1e-5;
@@ -178,6 +195,11 @@ struct ModelConfig {
   double embedding_dropout = 0;
   std::optional<Init> init;  // unset: what the placement says
   double init_std = 0.02;
+  bool unit_embeddings = false;  // token vectors are kept at length 1 (FixNorm, 1910.05895)
+  // Hyperparameters that carry over from a model of base_layers and base_width (0: this model's): depth-muP
+  // (2310.02244) at depth_alpha 1/2, CompleteP (2505.01618) at 1. See scales_of().
+  int64_t base_layers = 0, base_width = 0;
+  double depth_alpha = 1;
   double router_aux = 0.01;  // weight of the load-balancing loss
 
   int64_t bos_id = -1;
@@ -206,6 +228,9 @@ void visit_layer(Config& c, Visitor&& v) {
   v("s", c.s, "factor on the branch's input");
   v("gate_value", c.gate_value, "factor on the branch, or its value at init where it is learned");
   v("gate", c.gate, "whether the factor on the branch is constant, a learned scalar or a learned vector");
+  v("shortcut", c.shortcut, "whether alpha is constant, a learned scalar or a learned vector");
+  v("head_scale", c.head_scale, "a learned factor on each head before the output projection");
+  v("dual", c.dual, "factor on the branches in a second stream that sums them (0: no such stream)");
   v("norm", c.norm, "kind of norm");
   v("norm_eps", c.norm_eps, "epsilon inside the norm's root");
   v("norm_affine", c.norm_affine, "norms have a gain");
@@ -263,6 +288,10 @@ void visit(Config& c, Visitor&& v) {
   v("embedding_dropout", c.embedding_dropout, "dropout on embeddings");
   v("init", c.init, "how matrices are drawn (unset: what the placement says)");
   v("init_std", c.init_std, "standard deviation of the normal init");
+  v("unit_embeddings", c.unit_embeddings, "token vectors are kept at length 1 (FixNorm)");
+  v("base_layers", c.base_layers, "depth of the model that learning rates were found on (0: this one's)");
+  v("base_width", c.base_width, "width of the model that learning rates were found on (0: this one's)");
+  v("depth_alpha", c.depth_alpha, "branches shrink with depth to this power: 0.5 depth-muP, 1 CompleteP");
   v("router_aux", c.router_aux, "weight of the experts' load-balancing loss");
   v("bos_id", c.bos_id, "id that begins a text (-1: none)");
   v("eos_ids", c.eos_ids, "ids that end a text");
@@ -284,16 +313,36 @@ struct SublayerFormula {
   double alpha = 1, s = 1;
   GateKind gate = GateKind::constant;
   double gate_value = 1;
-  double beta = 1;  // init gain of V, output and feed-forward matrices; Q and K keep 1
+  GateKind shortcut = GateKind::constant;  // else alpha is learned, and this is where it starts
+  bool profiled = false;                   // alpha starts as a profiling pass says (Admin)
+  bool head_scale = false;
+  double dual = 0;         // r' = r + dual g F(...): the second stream of ResiDual; 0: there is none
+  double beta = 1;         // init gain of V, output and feed-forward matrices; Q and K keep 1
+  double output_gain = 1;  // init gain, on top of that, of the last matrix of the branch
 
   std::string str() const;  // y = LN(0.5 x + g F(LN(x))), with this model's values
   bool operator==(const SublayerFormula&) const = default;
 };
-SublayerFormula sublayer_formula(const ModelConfig& config, Side side, int64_t index);
+SublayerFormula sublayer_formula(const ModelConfig& config, Side side, int64_t index,
+                                 SublayerPart part = SublayerPart::attention);
 
 Init init_of(const ModelConfig& config);  // set, or what the placement says
 bool has_final_norm(const ModelConfig& config, Side side);
-double output_scale(const ModelConfig& config);  // on output projections at init: 1/sqrt(2L) or 1
+double output_scale(const ModelConfig& config);              // on output projections at init: 1/sqrt(2L) or 1
+double embedding_std(const ModelConfig& config, Side side);  // of token tables at init
+double head_std(const ModelConfig& config);                  // of a head that is no token table
+
+// What base_layers = Lb and base_width = Cb ask for, with L / Lb and C / Cb as `depth` and `width` (1 where
+// unset). Branches are multiplied by depth^-alpha (a field of the formula), logits by 1 / width. Of the
+// parameters of layers, matrices start with std / sqrt(width) where the init is normal, train at lr / width *
+// depth^(alpha - 1) and decay at weight_decay * width; vectors train at lr * depth^(alpha - 1); Adam's eps is
+// eps / width * depth^-alpha for both. 2505.01618, table 1; with alpha = 1/2 depth-muP, 2310.02244.
+struct ParameterScales {
+  double lr = 1, weight_decay = 1, eps = 1;
+  bool operator==(const ParameterScales&) const = default;
+};
+ParameterScales scales_of(const ModelConfig& config, Side side, bool matrix);
+double width_ratio(const ModelConfig& config);  // C / Cb, 1 where unset
 
 // Throws Error(config) naming the first field that cannot be, what it is and what it may be.
 void validate(const ModelConfig& config);

@@ -95,6 +95,10 @@ class Model {
   // Parameters that the predicate names stay as they are while training.
   void freeze(const std::function<bool(const std::string& name)>& frozen);
 
+  // Created, and not trained since: inits that look at the data (Admin) may still be made anew.
+  bool fresh() const;
+  void no_longer_fresh();
+
   Transformer& transformer() const;              // internal
   const GenerationDefaults& generation() const;  // internal
 

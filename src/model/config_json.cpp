@@ -50,8 +50,10 @@ void read(const Json& j, const char* name, T& value) {
     if (!j.is_string()) wrong_type(name, j, "a name");
     const auto it = std::find(names.begin(), names.end(), j.get<std::string>());
     if (it == names.end()) {
-      throw Error(ErrorKind::config, fmt::format("config key {} is \"{}\", expected one of {}", name,
-                                                 j.get<std::string>(), fmt::join(names, ", ")));
+      throw Error(ErrorKind::config,
+                  fmt::format("config key {} is \"{}\", expected one of {}{}", name, j.get<std::string>(),
+                              fmt::join(names, ", "),
+                              did_you_mean(j.get<std::string>(), {names.begin(), names.end()})));
     }
     value = static_cast<T>(it - names.begin());
   } else if constexpr (std::is_same_v<T, bool>) {

@@ -17,9 +17,9 @@ namespace {
 constexpr const Family* kFamilies[] = {&kPlumbline, &kGpt2, &kLlama, &kBert, &kMarian};
 
 // Of no consequence to what a model computes when it runs.
-constexpr std::string_view kTrainingFields[] = {
-    "dropout",  "attention_dropout", "embedding_dropout", "init",
-    "init_std", "router_aux",        "pad_untrained",     "mask_id"};
+constexpr std::string_view kTrainingFields[] = {"dropout",       "attention_dropout", "embedding_dropout",
+                                                "init",          "init_std",          "router_aux",
+                                                "pad_untrained", "mask_id",           "unit_embeddings"};
 constexpr const char* kTrainingKey = "plumb_training";
 
 bool is_training_field(std::string_view name) {
@@ -38,9 +38,9 @@ OrderedJson training_fields(ModelConfig config) {
 // what has no effect left out.
 using Said = std::vector<std::pair<std::string, std::string>>;
 
-void say_layer(const ModelConfig& config, Side side, int64_t index, Said& said) {
+void say_sublayer(const ModelConfig& config, Side side, int64_t index, SublayerPart part, Said& said) {
   LayerConfig c = resolved_layer(config, side, index);
-  const SublayerFormula f = sublayer_formula(config, side, index);
+  const SublayerFormula f = sublayer_formula(config, side, index, part);
   if (c.attention_scale == 0) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
   if (config.positions != Positions::rope) c.rotary = true;
   if (c.experts == 0) {
@@ -57,11 +57,20 @@ void say_layer(const ModelConfig& config, Side side, int64_t index, Said& said) 
   c.s = f.s;
   c.gate = f.gate;
   c.gate_value = f.gate_value;
+  c.shortcut = f.shortcut;
+  c.head_scale = f.head_scale;
+  c.dual = f.dual;
   const std::string where =
       fmt::format(" of {} layer {}", side == Side::encoder ? "encoder" : "decoder", index);
   const OrderedJson fields = layer_fields(c);
   for (const auto& [name, value] : fields.items()) {
     if (name != "placement") said.emplace_back(name + where, dump_json(value, -1));
+  }
+}
+
+void say_layer(const ModelConfig& config, Side side, int64_t index, Said& said) {
+  for (const SublayerPart part : {SublayerPart::attention, SublayerPart::feed_forward}) {
+    say_sublayer(config, side, index, part, said);
   }
 }
 
@@ -74,12 +83,16 @@ Said say(const ModelConfig& config) {
                                                          .alpha = 1,
                                                          .s = 1,
                                                          .gate_value = 1,
-                                                         .gate = GateKind::constant});
+                                                         .gate = GateKind::constant,
+                                                         .shortcut = GateKind::constant,
+                                                         .head_scale = false,
+                                                         .dual = 0});
   const bool both = config.has_encoder() && config.has_decoder();
   const auto silent = [&](std::string_view name) {
     if (name == "model_type" || name == "final_norm" || of_layers.contains(name)) return true;
     if (name.starts_with("rope_")) return config.positions != Positions::rope;
     if (name == "sinusoidal_split") return config.positions != Positions::sinusoidal;
+    if (name == "depth_alpha") return config.base_layers == 0;
     if (name == "shared_embeddings" || name == "decoder_start_id") return !both;
     return is_training_field(name);
   };

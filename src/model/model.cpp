@@ -6,6 +6,7 @@
 #include "model/cost.h"
 #include "model/families.h"
 #include "model/generation_defaults.h"
+#include "model/profile.h"
 #include "model/transformer.h"
 #include "model/weights.h"
 #include "plumb/error.h"
@@ -37,6 +38,7 @@ struct Model::Impl {
   Transformer transformer;
   GenerationDefaults generation;
   bool trainable = false;
+  bool fresh = false;
 };
 
 Model::Model() = default;
@@ -50,7 +52,8 @@ Model Model::create(const ModelConfig& config, uint64_t seed) {
   Model model;
   model.impl_ = std::make_unique<Impl>(config);
   model.impl_->transformer.parameters().initialize(seed);
-  model.impl_->trainable = true;
+  model.impl_->trainable = model.impl_->fresh = true;
+  if (wants_profile(config)) profile_shortcuts(model.impl_->transformer, seed);
   return model;
 }
 
@@ -110,6 +113,13 @@ void Model::make_trainable() {
   for (const auto& p : table.all()) p->value = owned_f32(p->value);
   table.set_gradients();
   impl_->trainable = true;
+}
+
+bool Model::fresh() const {
+  return impl_->fresh;
+}
+void Model::no_longer_fresh() {
+  impl_->fresh = false;
 }
 
 void Model::hold_as(StoredType type) {

@@ -68,6 +68,7 @@ class Model {
     return stack(Side::decoder, embed(Side::decoder, b), b, memory, source);
   }
   Matrix<S> logits(Matrix<S> h) const {
+    for (S& v : h.v) v /= width_ratio(c_);
     if (c_.head_transform) {
       h = linear(h, "head.dense", c_.width, false);
       for (S& x : h.v) x = act(x, c_.layer.activation);
@@ -176,6 +177,11 @@ class Model {
       return l.norm_affine ? w_.get(name + ".gain")[i] + (l.norm_unit_offset ? 1.0 : 0.0) : S(1);
     };
     const auto bias = [&](int64_t i) { return l.norm_bias ? w_.get(name + ".bias")[i] : S(0); };
+    if (l.norm == NormKind::shift) {
+      Matrix<S> y = x;
+      for (S& v : y.v) v += w_.get(name + ".bias")[0];
+      return y;
+    }
     if (l.norm == NormKind::batch_norm) return batch_norm(x, l, mask, gain, bias);
     Matrix<S> y(x.rows, x.width);
     const Real n = static_cast<Real>(x.width);
@@ -318,6 +324,11 @@ class Model {
         }
       }
     }
+    if (w_.has(name + ".head_scale")) {
+      for (int64_t r = 0; r < y.rows; ++r) {
+        for (int64_t i = 0; i < q_width; ++i) y.at(r, i) *= w_.get(name + ".head_scale")[i / l.head_dim];
+      }
+    }
     if (inner) y = norm(y, name + ".norm_inner", l, {});
     return linear(y, name + ".output", c_.width, false);
   }
@@ -391,7 +402,11 @@ class Model {
         const S g = f.gate == GateKind::constant ? S(f.gate_value)
                     : f.gate == GateKind::scalar ? w_.get(name + ".gate")[0]
                                                  : w_.get(name + ".gate")[i];
-        y.at(r, i) = f.alpha * x.at(r, i) + g * y.at(r, i);
+        const S a = f.shortcut == GateKind::constant ? S(f.alpha)
+                    : f.shortcut == GateKind::scalar ? w_.get(name + ".shortcut")[0]
+                                                     : w_.get(name + ".shortcut")[i];
+        if (f.dual != 0) second_.at(r, i) += f.dual * g * y.at(r, i);
+        y.at(r, i) = a * x.at(r, i) + g * y.at(r, i);
       }
     }
     return f.norm_out ? norm(y, name + ".norm_out", l, b.mask) : y;
@@ -400,17 +415,20 @@ class Model {
   Matrix<S> stack(Side side, Matrix<S> x, const Batch& b, const Matrix<S>* memory, const Batch* source) {
     const std::string s = side == Side::encoder ? "encoder" : "decoder";
     const int64_t layers = side == Side::encoder ? c_.encoder_layers : c_.decoder_layers;
+    second_ = x;
+    for (S& v : second_.v) v *= sublayer_formula(c_, side, 0).dual;
     for (int64_t i = 0; i < layers; ++i) {
       const LayerConfig l = resolved_layer(c_, side, i);
       const SublayerFormula f = sublayer_formula(c_, side, i);
+      const SublayerFormula t = sublayer_formula(c_, side, i, SublayerPart::feed_forward);
       const std::string name = s + "." + std::to_string(i);
       const auto attend = [&](const Matrix<S>& in) {
         return attention(in, name + ".attention", l, b, side == Side::decoder, nullptr, nullptr,
                          f.norm_inner);
       };
       const auto transform = [&](const Matrix<S>& in) {
-        return l.experts > 0 ? experts(in, name + ".feed_forward", l, b, f.norm_inner)
-                             : feed_forward(in, name + ".feed_forward", l, f.norm_inner);
+        return l.experts > 0 ? experts(in, name + ".feed_forward", l, b, t.norm_inner)
+                             : feed_forward(in, name + ".feed_forward", l, t.norm_inner);
       };
       if (l.parallel != Parallel::no) {
         x = sublayer(x, name + ".attention", f, l, b, [&](const Matrix<S>& in) {
@@ -432,15 +450,19 @@ class Model {
           return attention(in, name + ".cross_attention", l, b, false, memory, source, f.norm_inner);
         });
       }
-      x = sublayer(x, name + ".feed_forward", f, l, b, transform);
+      x = sublayer(x, name + ".feed_forward", t, l, b, transform);
     }
-    return has_final_norm(c_, side) ? norm(x, s + ".final_norm", layer_config(c_, side, layers - 1), b.mask)
-                                    : x;
+    if (!has_final_norm(c_, side)) return x;
+    const bool dual = sublayer_formula(c_, side, 0).dual != 0;
+    Matrix<S> y = norm(dual ? second_ : x, s + ".final_norm", resolved_layer(c_, side, layers - 1), b.mask);
+    for (size_t k = 0; dual && k < y.v.size(); ++k) y.v[k] += x.v[k];
+    return y;
   }
 
   const ModelConfig& c_;
   const Weights<S>& w_;
   S balance_ = 0;
+  Matrix<S> second_;  // ResiDual's stream
 };
 
 }  // namespace plumb::oracle

@@ -11,30 +11,35 @@ namespace plumb {
 Transformer::Transformer(const ModelConfig& config) : config_(config) {
   validate(config_);
   const Builder b{table_, config_, "", &next_site_};
-  const InitPart drawn{config_.vocab_size, config_.init_std};
-  const auto table = [&](const std::string& name, int64_t rows) {
-    return table_.add({.name = name,
-                       .shape = {rows, config_.width},
-                       .role = Role::embedding,
-                       .init = {{rows, config_.init_std}}});
+  const UnitLength unit = config_.unit_embeddings ? UnitLength::of_outputs : UnitLength::none;
+  const auto table = [&](const std::string& name, int64_t rows, double std) {
+    return table_.add(
+        {.name = name, .shape = {rows, config_.width}, .role = Role::embedding, .init = {{rows, std}}});
+  };
+  const auto tokens = [&](const std::string& name, Side s) {
+    Parameter* p = table(name, config_.vocab_size, embedding_std(config_, s));
+    p->unit = unit;
+    return p;
   };
   const bool both = config_.has_encoder() && config_.has_decoder();
   if (!both || config_.shared_embeddings) {
-    encoder_tokens_ = decoder_tokens_ = table("token_embedding.weight", config_.vocab_size);
+    encoder_tokens_ = decoder_tokens_ =
+        tokens("token_embedding.weight", config_.has_encoder() ? Side::encoder : Side::decoder);
   } else {
-    encoder_tokens_ = table("encoder.token_embedding.weight", config_.vocab_size);
-    decoder_tokens_ = table("decoder.token_embedding.weight", config_.vocab_size);
+    encoder_tokens_ = tokens("encoder.token_embedding.weight", Side::encoder);
+    decoder_tokens_ = tokens("decoder.token_embedding.weight", Side::decoder);
   }
   if (config_.positions == Positions::sinusoidal) {
     sinusoids_ = Tensor::empty({config_.max_length, config_.width});
     sinusoidal_table(config_.sinusoidal_split ? Sinusoid::halves : Sinusoid::interleaved, config_.max_length,
                      config_.width, sinusoids_.f32());
   }
-  if (config_.token_types > 0) token_types_ = table("type_embedding.weight", config_.token_types);
+  if (config_.token_types > 0)
+    token_types_ = table("type_embedding.weight", config_.token_types, config_.init_std);
   const auto side = [&](Side s, const std::string& name, Parameter*& positions, std::optional<Norm>& norm,
                         std::optional<Stack>& stack) {
     if (config_.positions == Positions::learned)
-      positions = table(name + ".position_embedding.weight", config_.max_length);
+      positions = table(name + ".position_embedding.weight", config_.max_length, config_.init_std);
     if (config_.embedding_norm)
       norm.emplace(b.child(name + ".embedding_norm"), layer_config(config_, s, 0), config_.width);
     stack.emplace(b.child(name), s);
@@ -43,6 +48,7 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
     side(Side::encoder, "encoder", encoder_positions_, encoder_embedding_norm_, encoder_);
   if (config_.has_decoder())
     side(Side::decoder, "decoder", decoder_positions_, decoder_embedding_norm_, decoder_);
+  scale_parameters();
   if (config_.head == Head::none) return;
   if (config_.head_transform) {
     const LayerConfig& c = config_.layer;
@@ -51,14 +57,26 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
     head_norm_.emplace(b.child("head.norm"), c, config_.width);
   }
   if (!config_.tied_embeddings) {
-    head_ =
-        table_.add({.name = "head.weight", .shape = {config_.vocab_size, config_.width}, .init = {drawn}});
+    head_ = table_.add({.name = "head.weight",
+                        .shape = {config_.vocab_size, config_.width},
+                        .init = {{config_.vocab_size, head_std(config_)}},
+                        .unit = unit});
   }
   if (config_.head_bias)
     head_bias_ = table_.add({.name = "head.bias", .shape = {config_.vocab_size}, .role = Role::bias});
   if (config_.logits_bias) {
     logits_bias_ =
         table_.add({.name = "head.logits_bias", .shape = {config_.vocab_size}, .role = Role::statistic});
+  }
+}
+
+// Those of layers: "decoder.3. ...". Embeddings, the head and norms around the stack keep their rates.
+void Transformer::scale_parameters() {
+  for (const auto& p : table_.all()) {
+    const size_t dot = p->name.find('.');
+    if (dot + 1 >= p->name.size() || p->name[dot + 1] < '0' || p->name[dot + 1] > '9') continue;
+    const Side side = p->name.starts_with("encoder.") ? Side::encoder : Side::decoder;
+    p->scales = scales_of(config_, side, p->role == Role::matrix);
   }
 }
 
@@ -161,7 +179,8 @@ ops::LinearWeights Transformer::head_weights() const {
   return {w->value, head_bias_ ? head_bias_->value : Tensor(), false};
 }
 
-Tensor Transformer::before_head(Context& context, const Tensor& hidden) const {
+Tensor Transformer::before_head(Context& context, const Tensor& given) const {
+  const Tensor hidden = ops::norm(context, given, {.kind = NormKind::none}, 1 / width_ratio(config_));
   if (!head_dense_) return hidden;
   const Tensor h = ops::activation(context, head_dense_->forward(context, hidden), config_.layer.activation);
   if (closely(context)) observe(context, "head", "hidden", h);

@@ -57,6 +57,7 @@ class Transformer {
   Tensor before_head(Context& context, const Tensor& hidden) const;
   void show_logits(const Context& context, const Tensor& hidden, const Tensor& targets) const;
   ops::LinearWeights head_weights() const;
+  void scale_parameters();
   void check(const Tokens& tokens, Side side, int64_t before) const;
 
   ModelConfig config_;

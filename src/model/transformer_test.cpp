@@ -72,6 +72,21 @@ std::vector<Case> cases() {
     c.layer.gate_value = 0.4;
   }));
   all.push_back(with("learned scalar gate", [](ModelConfig& c) { c.layer.gate = GateKind::scalar; }));
+  all.push_back(with("learned shortcuts, head scales, gated", [](ModelConfig& c) {
+    c.layer.shortcut = GateKind::scalar;
+    c.layer.alpha = 0.8;
+    c.layer.head_scale = true;
+    c.layer.gate = GateKind::vector;
+  }));
+  all.push_back(with("a second stream beside pre-norm", [](ModelConfig& c) { c.layer.dual = 0.3; }));
+  all.push_back(with("CompleteP", [](ModelConfig& c) {
+    c.base_layers = 1;
+    c.base_width = 4;
+  }));
+  all.push_back(with("encoder-decoder ResiDual", [](ModelConfig& c) {
+    c.encoder_layers = 1;
+    c.layer.placement = Placement::resi_dual;
+  }));
   for (const Parallel p : {Parallel::one_norm, Parallel::two_norms}) {
     all.push_back(with("parallel " + enum_name(p), [&](ModelConfig& c) { c.layer.parallel = p; }));
   }

@@ -79,6 +79,13 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   if (!(c.norm_eps > 0 && c.norm_eps < 1))
     fail(fmt::format("norm_eps is {}{}, and has to be in (0, 1)", c.norm_eps, at));
   const SublayerFormula f = sublayer_formula(config, side, index);
+  if (f.dual != 0 && f.gate != GateKind::constant) {
+    fail(fmt::format("a second stream (dual){} goes with a constant gate", at));
+  }
+  if (f.dual != sublayer_formula(config, side, 0).dual) {
+    fail(fmt::format("dual{} is {}, and {} in layer 0: the second stream runs through all layers", at, f.dual,
+                     sublayer_formula(config, side, 0).dual));
+  }
   if (c.parallel != Parallel::no && (f.norm_out || f.norm_inner || side == Side::encoder)) {
     fail(fmt::format("parallel attention and feed-forward{} go with norms before the branch, in a decoder",
                      at));
@@ -139,6 +146,10 @@ void validate(const ModelConfig& c) {
   probability("attention_dropout", c.attention_dropout);
   probability("embedding_dropout", c.embedding_dropout);
   if (!(c.init_std > 0)) fail(fmt::format("init_std is {}, and has to be positive", c.init_std));
+  not_negative("base_layers", c.base_layers);
+  not_negative("base_width", c.base_width);
+  if (!(c.depth_alpha >= 0 && c.depth_alpha <= 2))
+    fail(fmt::format("depth_alpha is {}, and has to be in [0, 2]", c.depth_alpha));
   if (!(c.router_aux >= 0)) fail(fmt::format("router_aux is {}, and can't be negative", c.router_aux));
   not_negative("token_types", c.token_types);
   if (c.token_types > 0 && !c.has_encoder()) fail("token_types are for models with an encoder");

@@ -4,6 +4,7 @@
 
 #include "ops/attention.h"
 #include "ops/embedding.h"
+#include "ops/scale.h"
 
 namespace plumb {
 
@@ -47,9 +48,14 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
     key_norm_.emplace(b.child("key_norm"), c, whole ? kv : head_dim_);
   }
   if (formula.norm_inner) norm_inner_.emplace(b.child("norm_inner"), c, q);
-  output_.emplace(b.child("output"), q,
-                  std::vector<Linear::Part>{{width, formula.beta * output_scale(b.config)}},
-                  c.attention_output_bias);
+  output_.emplace(
+      b.child("output"), q,
+      std::vector<Linear::Part>{{width, formula.beta * formula.output_gain * output_scale(b.config)}},
+      c.attention_output_bias);
+  if (formula.head_scale) {
+    head_scale_ =
+        b.table.add({.name = b.name("head_scale"), .shape = {heads_}, .role = Role::gain, .constant = 1});
+  }
   if (kind == Kind::self && b.config.positions == Positions::alibi) {
     alibi_slopes_ = Tensor::of<float>({heads_}, alibi_slopes(heads_));
   }
@@ -192,6 +198,7 @@ Tensor MultiHeadAttention::forward(Context& context, const Tensor& x, const Atte
   if (context.observer && !context.again) context.observer->attention(name_, in);
   Tensor heads = ops::attention(context, in);
   observe_closely(context, name_, "heads", heads);
+  if (head_scale_) heads = ops::scale_columns(context, heads, {.v = head_scale_->value});
   if (norm_inner_) {
     heads = norm_inner_->forward(context, heads);
     observe_closely(context, name_, "inner", heads);

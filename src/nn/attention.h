@@ -62,6 +62,7 @@ class MultiHeadAttention {
   std::optional<Linear> qkv_;                  // fused
   std::optional<Linear> query_, key_, value_;  // or apart
   std::optional<Norm> query_norm_, key_norm_, norm_inner_;
+  Parameter* head_scale_ = nullptr;  // (H)
   std::optional<Linear> output_;
 };
 

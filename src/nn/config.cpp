@@ -41,7 +41,32 @@ double layer_scale_start(int64_t layers) {
   return layers <= 18 ? 0.1 : layers <= 24 ? 1e-5 : 1e-6;
 }
 
-SublayerFormula by_placement(const ModelConfig& c, Side side, int64_t index, Placement placement) {
+// T-Fixup, Huang 2020: the gain of V, output and feed-forward matrices.
+double t_fixup_gain(const ModelConfig& c, Side side) {
+  const double l = static_cast<double>(layers_of(c, side));
+  return side == Side::encoder ? 0.67 * std::pow(l, -0.25) : std::pow(9 * l, -0.25);
+}
+
+// Residual branches of a stack.
+double branches_of(const ModelConfig& c, Side side) {
+  const bool cross = side == Side::decoder && c.has_encoder();
+  return static_cast<double>((cross ? 3 : 2) * layers_of(c, side));
+}
+
+double depth_ratio(const ModelConfig& c, Side side) {
+  return c.base_layers == 0 ? 1
+                            : static_cast<double>(layers_of(c, side)) / static_cast<double>(c.base_layers);
+}
+
+struct Place {
+  Side side;
+  int64_t index;
+  SublayerPart part;
+};
+
+SublayerFormula by_placement(const ModelConfig& c, const Place& at, Placement placement) {
+  const auto [side, index, part] = at;
+  const bool transforms = part == SublayerPart::feed_forward;
   SublayerFormula f;
   switch (placement) {
     case Placement::post_norm:
@@ -84,12 +109,41 @@ SublayerFormula by_placement(const ModelConfig& c, Side side, int64_t index, Pla
       f.norm_in = true;
       f.alpha = 0;
       break;
+    case Placement::mix_ln:
+      return by_placement(c, at, index < layers_of(c, side) / 4 ? Placement::post_norm : Placement::pre_norm);
+    case Placement::normformer:
+      f.norm_in = true;
+      f.norm_branch = f.head_scale = !transforms;
+      f.norm_inner = transforms;
+      break;
+    case Placement::admin:
+      f.norm_out = f.profiled = true;
+      f.shortcut = GateKind::vector;
+      break;
+    case Placement::fixup:
+      f.norm_in = f.norm_inner = f.norm_branch = true;  // shifts
+      f.gate = GateKind::scalar;
+      f.beta = std::pow(branches_of(c, side), -0.5);
+      f.output_gain = 0;
+      break;
+    case Placement::t_fixup:
+      f.beta = t_fixup_gain(c, side);
+      break;
+    case Placement::resi_dual:
+      f.norm_out = true;
+      f.dual = 1;
+      break;
   }
   return f;
 }
 
 std::string factor(double v) {
   return v == 1 ? "" : fmt::format("{:.4g} ", v);
+}
+// "0.5 x"; with a learned factor "g x", or "g * x" where it is a vector.
+std::string times(GateKind kind, double value, const char* name, const std::string& x) {
+  if (kind == GateKind::constant) return factor(value) + x;
+  return fmt::format("{} {}{}", name, kind == GateKind::vector ? "* " : "", x);
 }
 std::string wrapped(bool norm, const std::string& x) {
   return norm ? "N(" + x + ")" : x;
@@ -111,12 +165,13 @@ LayerConfig resolved_layer(const ModelConfig& config, Side side, int64_t index) 
   if (c.ffn_width == 0) {
     c.ffn_width = c.gated ? (config.width * 8 / 3 + 63) / 64 * 64 : 4 * config.width;
   }
+  if (c.placement == Placement::fixup && c.norm != NormKind::none) c.norm = NormKind::shift;
   return c;
 }
 
-SublayerFormula sublayer_formula(const ModelConfig& config, Side side, int64_t index) {
+SublayerFormula sublayer_formula(const ModelConfig& config, Side side, int64_t index, SublayerPart part) {
   const LayerConfig& c = layer_config(config, side, index);
-  SublayerFormula f = by_placement(config, side, index, c.placement);
+  SublayerFormula f = by_placement(config, {side, index, part}, c.placement);
   f.norm_in = c.norm_in.value_or(f.norm_in);
   f.norm_inner = c.norm_inner.value_or(f.norm_inner);
   f.norm_branch = c.norm_branch.value_or(f.norm_branch);
@@ -125,18 +180,23 @@ SublayerFormula sublayer_formula(const ModelConfig& config, Side side, int64_t i
   f.s = c.s.value_or(f.s);
   f.gate = c.gate.value_or(f.gate);
   f.gate_value = c.gate_value.value_or(f.gate_value);
+  f.shortcut = c.shortcut.value_or(f.shortcut);
+  f.profiled = f.profiled && !c.alpha && f.shortcut != GateKind::constant;
+  f.head_scale = c.head_scale.value_or(f.head_scale) && part != SublayerPart::feed_forward;
+  f.dual = c.dual.value_or(f.dual);
+  f.gate_value *= std::pow(depth_ratio(config, side), -config.depth_alpha);
   if (c.norm == NormKind::none) f.norm_in = f.norm_inner = f.norm_branch = f.norm_out = false;
   return f;
 }
 
 std::string SublayerFormula::str() const {
   const std::string input = wrapped(norm_in, "x");
-  const std::string branch = wrapped(norm_branch, fmt::format("F({}{})", factor(s), input));
-  const std::string g = gate == GateKind::constant ? factor(gate_value)
-                        : gate == GateKind::scalar ? "g "
-                                                   : "g * ";
-  const std::string sum = alpha == 0 ? g + branch : fmt::format("{}x + {}{}", factor(alpha), g, branch);
-  return "y = " + wrapped(norm_out, sum);
+  const std::string branch =
+      times(gate, gate_value, "g", wrapped(norm_branch, fmt::format("F({}{})", factor(s), input)));
+  const bool cut = shortcut == GateKind::constant && alpha == 0;
+  const std::string sum = cut ? branch : fmt::format("{} + {}", times(shortcut, alpha, "a", "x"), branch);
+  const std::string second = dual == 0 ? "" : fmt::format(", r' = r + {}{}", factor(dual), branch);
+  return "y = " + wrapped(norm_out, sum) + second;
 }
 
 Init init_of(const ModelConfig& config) {
@@ -145,8 +205,13 @@ Init init_of(const ModelConfig& config) {
     case Placement::deep_norm:
     case Placement::sub_ln:
     case Placement::post_norm:
+    case Placement::admin:
+    case Placement::fixup:
+    case Placement::t_fixup:
+    case Placement::resi_dual:
       return Init::xavier;
     case Placement::pre_norm:
+    case Placement::normformer:
       return Init::scaled_normal;
     default:
       return Init::normal;
@@ -159,13 +224,41 @@ double output_scale(const ModelConfig& config) {
   return 1 / std::sqrt(2.0 * static_cast<double>(layers));
 }
 
+double embedding_std(const ModelConfig& config, Side side) {
+  if (config.layer.placement != Placement::t_fixup || config.init) return config.init_std;
+  // N(0, 1 / sqrt(C)), and (9 L)^(-1/4) as the branches; a table that both stacks read is the encoder's.
+  const double width = static_cast<double>(config.width),
+               layers = static_cast<double>(layers_of(config, side));
+  return std::pow(width, -0.5) * std::pow(9 * layers, -0.25);
+}
+
+double head_std(const ModelConfig& config) {
+  return config.layer.placement == Placement::fixup && !config.init ? 0 : config.init_std;
+}
+
+double width_ratio(const ModelConfig& config) {
+  return config.base_width == 0 ? 1
+                                : static_cast<double>(config.width) / static_cast<double>(config.base_width);
+}
+
+ParameterScales scales_of(const ModelConfig& config, Side side, bool matrix) {
+  const double depth = depth_ratio(config, side), width = width_ratio(config);
+  const double lr = std::pow(depth, config.depth_alpha - 1);
+  return {.lr = matrix ? lr / width : lr,
+          .weight_decay = matrix ? width : 1,
+          .eps = std::pow(depth, -config.depth_alpha) / width};
+}
+
 bool has_final_norm(const ModelConfig& config, Side side) {
   const int64_t layers = layers_of(config, side);
   const int64_t last = std::max<int64_t>(0, layers - 1);
-  if (layer_config(config, side, last).norm == NormKind::none) return false;
+  const LayerConfig c = resolved_layer(config, side, last);
+  if (c.norm == NormKind::none) return false;
   if (config.final_norm) return *config.final_norm;
-  const SublayerFormula f = sublayer_formula(config, side, last);
-  return !f.norm_out && layer_config(config, side, last).placement != Placement::re_zero;
+  const SublayerFormula f = sublayer_formula(config, side, last, SublayerPart::feed_forward);
+  if (f.dual != 0) return true;  // it is the second stream's
+  const bool normless = c.placement == Placement::re_zero || c.placement == Placement::t_fixup;
+  return !f.norm_out && !normless && c.norm != NormKind::shift;
 }
 
 }  // namespace plumb

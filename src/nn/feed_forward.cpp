@@ -9,7 +9,8 @@ FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerF
     : name_(b.prefix),
       activation_(c.activation),
       up_(b.child("up"), b.config.width, {{hidden, formula.beta}}, c.ffn_bias),
-      down_(b.child("down"), hidden, {{b.config.width, formula.beta * output_scale(b.config)}}, c.ffn_bias) {
+      down_(b.child("down"), hidden,
+            {{b.config.width, formula.beta * formula.output_gain * output_scale(b.config)}}, c.ffn_bias) {
   if (c.gated) {
     gate_.emplace(b.child("gate"), b.config.width, std::vector<Linear::Part>{{hidden, formula.beta}},
                   c.ffn_bias);

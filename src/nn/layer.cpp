@@ -11,11 +11,12 @@ Layer::Layer(const Builder& b, Side side, int64_t index)
       attention_(b.child("attention"), resolved_layer(b.config, side, index),
                  sublayer_formula(b.config, side, index), MultiHeadAttention::Kind::self) {
   const LayerConfig c = resolved_layer(b.config, side, index);
-  const SublayerFormula formula = sublayer_formula(b.config, side, index);
   if (side == Side::decoder && b.config.has_encoder()) {
-    attend_memory_.emplace(b.child("cross_attention"), c, formula);
-    cross_attention_.emplace(b.child("cross_attention"), c, formula, MultiHeadAttention::Kind::cross);
+    const SublayerFormula cross = sublayer_formula(b.config, side, index, SublayerPart::cross_attention);
+    attend_memory_.emplace(b.child("cross_attention"), c, cross);
+    cross_attention_.emplace(b.child("cross_attention"), c, cross, MultiHeadAttention::Kind::cross);
   }
+  const SublayerFormula formula = sublayer_formula(b.config, side, index, SublayerPart::feed_forward);
   const Builder ffn = b.child("feed_forward");
   if (parallel_ != Parallel::one_norm) {
     SublayerFormula own = formula;

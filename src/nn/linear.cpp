@@ -6,7 +6,9 @@ namespace plumb {
 
 double Builder::std(int64_t inputs, int64_t outputs, double gain) const {
   if (init_of(config) == Init::xavier) return gain * std::sqrt(2.0 / static_cast<double>(inputs + outputs));
-  return gain * config.init_std;
+  if (init_of(config) == Init::small)
+    return gain * std::sqrt(2.0 / (5.0 * static_cast<double>(config.width)));
+  return gain * config.init_std / std::sqrt(width_ratio(config));
 }
 
 Linear::Linear(const Builder& b, int64_t inputs, const std::vector<Part>& parts, bool bias) {

@@ -14,6 +14,10 @@ Tensor value(const Parameter* p) {
 Norm::Norm(const Builder& b, const LayerConfig& c, int64_t width)
     : kind_(c.norm), eps_(c.norm_eps), unit_offset_(c.norm_unit_offset) {
   if (kind_ == NormKind::none) return;
+  if (kind_ == NormKind::shift) {
+    bias_ = b.table.add({.name = b.name("bias"), .shape = {1}, .role = Role::bias});
+    return;
+  }
   if (kind_ == NormKind::scale_norm) {  // g starts at sqrt(C), where ScaleNorm equals RMSNorm with gain 1
     gain_ = b.table.add({.name = b.name("gain"),
                          .shape = {1},

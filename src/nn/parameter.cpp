@@ -1,6 +1,7 @@
 #include "nn/parameter.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/random.h"
 #include "kernels/convert.h"
@@ -88,6 +89,25 @@ Tensor owned_f32(const Tensor& stored) {
   return wide;
 }
 
+void Parameter::make_unit() const {
+  if (unit == UnitLength::none) return;
+  const int64_t rows = value.rows(), width = value.width();
+  const bool by_row = in_out != (unit == UnitLength::of_outputs);  // the vector lies along a row
+  const int64_t count = by_row ? rows : width, length = by_row ? width : rows;
+  const int64_t step = by_row ? width : 1, stride = by_row ? 1 : width;
+  float* v = value.f32();
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < count; ++i) {
+    double sum = 0;
+    for (int64_t k = 0; k < length; ++k) sum += std::pow(static_cast<double>(v[i * step + k * stride]), 2);
+    if (sum == 0) continue;
+    const double by = 1 / std::sqrt(sum);
+    for (int64_t k = 0; k < length; ++k) {
+      v[i * step + k * stride] = static_cast<float>(by * v[i * step + k * stride]);
+    }
+  }
+}
+
 std::string Parameter::init_words() const {
   if (init.empty()) return fmt::format("{:.4g}", constant);
   std::string words;
@@ -96,6 +116,7 @@ std::string Parameter::init_words() const {
     if (!words.empty()) words += " | ";
     words += fmt::format("N(0, {:.4g})", init[i].std);
   }
+  if (unit != UnitLength::none) words += ", length 1";
   return words;
 }
 
@@ -120,6 +141,7 @@ void ParameterTable::initialize(uint64_t seed) {
       std::fill_n(p->value.f32(), p->value.numel(), static_cast<float>(p->constant));
     } else {
       draw(*p, {seed, name_hash(p->name)});
+      p->make_unit();
     }
   }
   set_gradients();

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plumb/config.h"
 #include "tensor/tensor.h"
 
 namespace plumb {
@@ -23,6 +24,10 @@ enum class Role {
 
 std::string_view role_name(Role role);
 
+// Vectors that are kept at length 1, at the start and after each update: of a matrix or table the weights of
+// each output, or of each input.
+enum class UnitLength { none, of_outputs, of_inputs };
+
 // The next `count` outputs of a map are drawn from N(0, std).
 struct InitPart {
   int64_t count = 0;
@@ -37,11 +42,14 @@ struct Parameter {
   double constant = 0;         // the start of what is not drawn
   std::vector<InitPart> init;  // empty: constant; else parts along the output dim, whose counts sum to it
   bool trainable = true;       // false: no gradient slot
-  Tensor value;                // f32 when trained; as stored in a file when only run
+  UnitLength unit = UnitLength::none;
+  ParameterScales scales{};  // on AdamW's options
+  Tensor value;              // f32 when trained; as stored in a file when only run
 
   // Decoupled weight decay reaches matrices and embeddings, by role and rank and not by name: never biases,
-  // gains, gates or buffers.
-  bool decays() const { return shape.rank() >= 2 && role != Role::statistic; }
+  // gains, gates or buffers, nor what is kept at length 1.
+  bool decays() const { return shape.rank() >= 2 && role != Role::statistic && unit == UnitLength::none; }
+  void make_unit() const;          // the vectors of `unit` are given length 1; one of zeros stays
   std::string init_words() const;  // "N(0, 0.02)", "1"
 };
 

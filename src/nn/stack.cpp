@@ -1,6 +1,7 @@
 #include "nn/stack.h"
 
 #include "kernels/rope.h"
+#include "ops/embedding.h"
 
 namespace plumb {
 namespace {
@@ -16,6 +17,14 @@ RotaryTables rotary_tables(const ModelConfig& config, int64_t head_dim) {
   return t;
 }
 
+// Gives what arrived at a result to the tensor that was made again; nothing where it and all below are
+// frozen.
+void hand_gradient(const std::shared_ptr<Gradient>& from, const Tensor& to) {
+  if (!arrived(from) || !to.requires_grad()) return;
+  to.gradient()->value = std::move(from->value);
+  to.gradient()->written = true;
+}
+
 }  // namespace
 
 Stack::Stack(const Builder& b, Side side) : side_(side), name_(b.prefix) {
@@ -25,8 +34,9 @@ Stack::Stack(const Builder& b, Side side) : side_(side), name_(b.prefix) {
     rotary_ = rotary_tables(b.config, resolved_layer(b.config, side, 0).head_dim);
   }
   if (has_final_norm(b.config, side)) {
-    final_norm_.emplace(b.child("final_norm"), layer_config(b.config, side, count - 1), b.config.width);
+    final_norm_.emplace(b.child("final_norm"), resolved_layer(b.config, side, count - 1), b.config.width);
   }
+  dual_ = sublayer_formula(b.config, side, 0).dual;
 }
 
 AttentionPass Stack::attention_pass(const StackPass& pass, int64_t layer) const {
@@ -46,17 +56,21 @@ AttentionPass Stack::attention_pass(const StackPass& pass, int64_t layer) const 
 // Keeps the layer's input alone, and runs the layer again when its gradient is due (Chen 2016, 1604.06174).
 void Stack::recomputed(Context& context, Stream& stream, const Layer& layer,
                        const AttentionPass& pass) const {
-  const Tensor x = stream.value(context);
+  const Stream::State x = stream.state(context);
   Context first = context;
   first.tape = nullptr;
   Stream once(x);
   layer.forward(first, once, pass);
-  Tensor y = once.value(first).without_grad();
-  y.set_requires_grad();
-  stream.replace(y);
+  Stream::State y = once.state(first);
+  for (Tensor* t : {&y.value, &y.sum}) {
+    if (!t->defined()) continue;
+    *t = t->without_grad();
+    t->set_requires_grad();
+  }
+  stream = Stream(y);
   context.tape->record([context, x, &layer, pass = AttentionPass(pass), tokens = *pass.tokens,
-                        result = y.gradient()]() mutable {
-    if (!arrived(result)) return;
+                        value = y.value.gradient(), sum = y.sum.gradient()]() mutable {
+    if (!arrived(value) && !arrived(sum)) return;
     Tape tape;
     Context again = context;
     again.tape = &tape;
@@ -64,10 +78,9 @@ void Stack::recomputed(Context& context, Stream& stream, const Layer& layer,
     pass.tokens = &tokens;
     Stream twice(x);
     layer.forward(again, twice, pass);
-    const Tensor out = twice.value(again);
-    if (!out.requires_grad()) return;  // the layer and all below it are frozen
-    out.gradient()->value = std::move(result->value);
-    out.gradient()->written = true;
+    const Stream::State out = twice.state(again);
+    hand_gradient(value, out.value);
+    hand_gradient(sum, out.sum);
     tape.backward();
   });
 }
@@ -76,9 +89,17 @@ bool Stack::is_dropped(const Context& context, int64_t layer) const {
   return context.dropped && context.dropped->layer == layer && context.dropped->stack == name_;
 }
 
+// What the head reads: the last norm of the stream, or ResiDual's x + N(r).
+Tensor Stack::close(Context& context, Stream& stream, const Tensor& row_mask) const {
+  if (!final_norm_) return stream.value(context);
+  if (!stream.sum().defined()) return stream.normed(context, *final_norm_, 1, row_mask);
+  return ops::add(context, stream.value(context), final_norm_->forward(context, stream.sum(), 1, row_mask));
+}
+
 Tensor Stack::forward(Context& context, const Tensor& x, const StackPass& pass) const {
   Stream stream(x);
   if (context.observer) context.observer->sequence(name_, pass.tokens.mask);
+  if (dual_ != 0) stream.start_sum(context, dual_);
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (pass.hidden) pass.hidden->push_back(stream.value(context));
     if (is_dropped(context, static_cast<int64_t>(i))) continue;
@@ -90,7 +111,7 @@ Tensor Stack::forward(Context& context, const Tensor& x, const StackPass& pass) 
     }
   }
   if (context.observer) observe(context, name_, "output", stream.value(context));
-  Tensor y = final_norm_ ? stream.normed(context, *final_norm_, 1, pass.tokens.mask) : stream.value(context);
+  Tensor y = close(context, stream, pass.tokens.mask);
   observe_closely(context, name_, "final", y);
   if (pass.hidden) pass.hidden->push_back(y);
   return y;

@@ -24,12 +24,14 @@ class Stack {
  private:
   bool is_dropped(const Context& context, int64_t layer) const;
   AttentionPass attention_pass(const StackPass& pass, int64_t layer) const;
+  Tensor close(Context& context, Stream& stream, const Tensor& row_mask) const;
   void recomputed(Context& context, Stream& stream, const Layer& layer, const AttentionPass& pass) const;
 
   Side side_;
   RotaryTables rotary_;
   std::deque<Layer> layers_;
   std::optional<Norm> final_norm_;
+  double dual_ = 0;  // factor of the second stream
   std::string name_;
 };
 

@@ -28,4 +28,13 @@ void Stream::add(Context& context, ops::Addition addition) {
   pending_ = std::move(addition);
 }
 
+void Stream::start_sum(Context& context, double factor) {
+  sum_ = ops::norm(context, value(context), {.kind = NormKind::none}, factor);
+}
+
+void Stream::add_to_sum(Context& context, const Tensor& branch, double factor) {
+  sum_ = ops::residual(context,
+                       {.x = sum_, .branch = branch, .gate_constant = factor, .branch_read_again = true});
+}
+
 }  // namespace plumb

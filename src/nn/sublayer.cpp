@@ -1,5 +1,7 @@
 #include "nn/sublayer.h"
 
+#include "ops/scale.h"
+
 namespace plumb {
 
 Sublayer::Sublayer(const Builder& b, const LayerConfig& c, const SublayerFormula& formula)
@@ -8,12 +10,15 @@ Sublayer::Sublayer(const Builder& b, const LayerConfig& c, const SublayerFormula
   if (formula.norm_in) norm_in_.emplace(b.child("norm_in"), c, width);
   if (formula.norm_branch) norm_branch_.emplace(b.child("norm_branch"), c, width);
   if (formula.norm_out) norm_out_.emplace(b.child("norm_out"), c, width);
-  if (formula.gate != GateKind::constant) {
-    gate_ = b.table.add({.name = b.name("gate"),
-                         .shape = {formula.gate == GateKind::scalar ? 1 : width},
-                         .role = Role::gate,
-                         .constant = formula.gate_value});
-  }
+  const auto learned = [&](const char* name, GateKind kind, double start) -> Parameter* {
+    if (kind == GateKind::constant) return nullptr;
+    return b.table.add({.name = b.name(name),
+                        .shape = {kind == GateKind::scalar ? 1 : width},
+                        .role = Role::gate,
+                        .constant = start});
+  };
+  gate_ = learned("gate", formula.gate, formula.gate_value);
+  shortcut_ = learned("shortcut", formula.shortcut, formula.alpha);
 }
 
 Tensor Sublayer::input(Context& context, Stream& stream, const Tensor& row_mask) const {
@@ -21,6 +26,19 @@ Tensor Sublayer::input(Context& context, Stream& stream, const Tensor& row_mask)
   if (!norm_in_ && formula_.s != 1) x = ops::norm(context, x, {.kind = NormKind::none}, formula_.s);
   observe_closely(context, name_, "input", x);
   return x;
+}
+
+// alpha * x + g * branch
+void Sublayer::join(Context& context, Stream& stream, const Tensor& branch) const {
+  if (!gate_ && !shortcut_ && formula_.alpha == 0 && formula_.gate_value == 1) {
+    return stream.replace(branch);  // no shortcut: the stream before is not even read
+  }
+  if (shortcut_) stream.replace(ops::scale_columns(context, stream.value(context), {.v = shortcut_->value}));
+  stream.add(context, {.branch = branch,
+                       .alpha = shortcut_ ? 1 : formula_.alpha,
+                       .gate_constant = gate_ ? 1 : formula_.gate_value,
+                       .gate = gate_ ? gate_->value : Tensor(),
+                       .branch_read_again = formula_.dual != 0});
 }
 
 void Sublayer::forward(Context& context, Stream& stream, const Branch& f, const Tensor& row_mask) const {
@@ -31,19 +49,12 @@ void Sublayer::forward(Context& context, Stream& stream, const Branch& f, const 
   branch = ops::dropout(context, branch, dropout_, dropout_site_);
   observe(context, name_, "branch", branch);
 
-  const bool constant = formula_.gate == GateKind::constant;
-  if (formula_.alpha == 0 && constant && formula_.gate_value == 1) {
-    stream.replace(branch);  // no shortcut: the stream before is not even read
-  } else {
-    stream.add(context, {.branch = branch,
-                         .alpha = formula_.alpha,
-                         .gate_constant = constant ? formula_.gate_value : 1,
-                         .gate = gate_ ? gate_->value : Tensor()});
-  }
+  join(context, stream, branch);
   if (norm_out_) {
     if (closely(context)) observe(context, name_, "sum", stream.value(context));
     stream.replace(stream.normed(context, *norm_out_, 1, row_mask));
   }
+  if (formula_.dual != 0) stream.add_to_sum(context, branch, formula_.dual * formula_.gate_value);
   if (closely(context)) observe(context, name_, "output", stream.value(context));
 }
 

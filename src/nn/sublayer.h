@@ -23,7 +23,9 @@ class Sublayer {
   std::string name_;
   SublayerFormula formula_;
   std::optional<Norm> norm_in_, norm_branch_, norm_out_;
-  Parameter* gate_ = nullptr;
+  void join(Context& context, Stream& stream, const Tensor& branch) const;
+
+  Parameter *gate_ = nullptr, *shortcut_ = nullptr;
   double dropout_;
   uint64_t dropout_site_;
 };

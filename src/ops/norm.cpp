@@ -2,6 +2,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
+#include "kernels/scale.h"
 
 namespace plumb::ops {
 namespace {
@@ -64,7 +65,7 @@ AdditionTargets addition_targets(const Addition& a, const std::shared_ptr<Gradie
   t.stream = t.in_place ? GradientTarget{a.x.gradient()->value->f32(), false} : gradient_target(a.x);
   const bool same = a.alpha == 1 && a.gate_constant == 1 && !a.gate.defined();
   const auto& slot = a.branch.gradient();
-  if (same && slot && !slot->written && t.stream.data && !t.stream.add) {
+  if (same && !a.branch_read_again && slot && !slot->written && t.stream.data && !t.stream.add) {
     slot->value = std::make_unique<Tensor>(*a.x.gradient()->value);
     slot->written = true;
   } else {
@@ -237,6 +238,20 @@ Tensor batch_norm_op(Context& context, const Tensor& x, const NormWeights& w, co
   return y;
 }
 
+Tensor shift_op(Context& context, const Tensor& x, const Tensor& b) {
+  Tensor y = Tensor::empty(x.shape());
+  shift_forward(x.numel(), x.f32(), b.f32(), y.f32());
+  if (!context.records(x) && !context.records(b)) return y;
+  y.set_requires_grad();
+  context.tape->record([x = x.without_data(), b, result = y.gradient()] {
+    const float* dy = arrived(result);
+    if (!dy) return;
+    add_gradient(gradient_target(x), x.numel(), dy);
+    if (const GradientTarget db = gradient_target(b); db.data) shift_backward(x.numel(), dy, db.data, db.add);
+  });
+  return y;
+}
+
 Tensor scaled(Context& context, const Tensor& x, double s) {
   if (s == 1) return x;
   Tensor y = Tensor::empty(x.shape());
@@ -255,6 +270,7 @@ Tensor scaled(Context& context, const Tensor& x, double s) {
 Tensor norm(Context& context, const Tensor& x, const NormWeights& w, double s, const Tensor& row_mask) {
   if (is_row_norm(w.kind)) return row_norm_op(context, x, w, s);
   if (w.kind == NormKind::dyt) return scaled(context, dyt_op(context, x, w), s);
+  if (w.kind == NormKind::shift) return scaled(context, shift_op(context, x, w.bias), s);
   if (w.kind == NormKind::batch_norm) return scaled(context, batch_norm_op(context, x, w, row_mask), s);
   return scaled(context, x, s);
 }

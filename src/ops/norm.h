@@ -13,7 +13,7 @@ struct NormWeights {
   double eps = 1e-5;
   bool unit_offset = false;          // the gain stored is w where 1 + w is meant
   Tensor gain;                       // (C); ScaleNorm: (1); undefined without affine
-  Tensor bias;                       // (C) or undefined
+  Tensor bias;                       // (C) or undefined; shift: (1)
   Tensor alpha;                      // (1): DyT
   Tensor running_mean, running_var;  // (C): BatchNorm, changed in training
 };
@@ -27,8 +27,9 @@ struct Addition {
   Tensor x;
   Tensor branch;
   double alpha = 1;
-  double gate_constant = 1;  // g, where gate is undefined
-  Tensor gate;               // (1) or (C), learned
+  double gate_constant = 1;        // g, where gate is undefined
+  Tensor gate;                     // (1) or (C), learned
+  bool branch_read_again = false;  // something else reads it too: its gradient needs memory of its own
 };
 
 // The sum alone.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/elementwise.h"
 #include "kernels/optimizer.h"
 #include "kernels/reduce.h"
 #include "train/muon.h"
@@ -22,7 +23,7 @@ Optimizer::Rule rule_of(const Parameter& p, OptimizerKind kind) {
 }
 
 double decay_of(const Parameter& p, const TrainOptions& o) {
-  return p.decays() ? o.weight_decay : 0;
+  return p.decays() ? o.weight_decay * p.scales.weight_decay : 0;
 }
 
 }  // namespace
@@ -69,6 +70,16 @@ const std::vector<ParameterUpdate>& Optimizer::step(double factor, double gradie
 }
 
 double Optimizer::update(const Slot& slot, double factor, double gradient_scale) const {
+  const Parameter& p = *slot.parameter;
+  if (p.unit == UnitLength::none) return rule_step(slot, factor, gradient_scale);
+  const Tensor before = p.value.clone();
+  rule_step(slot, factor, gradient_scale);
+  p.make_unit();
+  linear_combination(before.numel(), 1, p.value.f32(), -1, before.f32(), before.f32());
+  return sum_of_squares(before.numel(), before.f32());
+}
+
+double Optimizer::rule_step(const Slot& slot, double factor, double gradient_scale) const {
   switch (slot.rule) {
     case Rule::adamw:
       return adamw(slot, factor, gradient_scale);
@@ -82,15 +93,16 @@ double Optimizer::update(const Slot& slot, double factor, double gradient_scale)
 
 double Optimizer::adamw(const Slot& s, double factor, double gradient_scale) const {
   const Tensor& p = s.parameter->value;
+  const ParameterScales& scales = s.parameter->scales;
   return adamw_step({.n = p.numel(),
                      .p = p.f32(),
                      .g = p.grad().f32(),
                      .m = s.first.f32(),
                      .v = s.second.f32(),
-                     .lr = factor * options_.lr,
+                     .lr = factor * options_.lr * scales.lr,
                      .beta1 = options_.beta1,
                      .beta2 = options_.beta2,
-                     .eps = options_.eps,
+                     .eps = options_.eps * scales.eps,
                      .weight_decay = decay_of(*s.parameter, options_),
                      .step = steps_,
                      .gradient_scale = gradient_scale});

@@ -6,7 +6,8 @@
 //   of AdamW
 // Weight decay is decoupled but for sgd, and reaches what Parameter::decays() says. A parameter whose
 // gradient was not written stays as it is. The same gradients and state give the same bits, whatever the
-// number of threads, but for the products in muon.
+// number of threads, but for the products in muon. AdamW's options are multiplied by the parameter's scales;
+// what is kept at length 1 (Parameter::unit) is brought back to it.
 #pragma once
 
 #include <vector>
@@ -50,6 +51,7 @@ class Optimizer {
     Tensor first, second;  // m and v, or u and undefined
   };
   double update(const Slot& slot, double factor, double gradient_scale) const;
+  double rule_step(const Slot& slot, double factor, double gradient_scale) const;
   double adamw(const Slot& slot, double factor, double gradient_scale) const;
   double sgd(const Slot& slot, double factor, double gradient_scale) const;
   double muon(const Slot& slot, double factor, double gradient_scale) const;

@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "kernels/gemm.h"
 #include "kernels/reduce.h"
+#include "model/profile.h"
 #include "plumb/error.h"
 #include "plumb/signal.h"
 #include "plumb/suggest.h"
@@ -106,6 +107,7 @@ struct Trainer::Impl {
   TrainResult run(const TrainCallbacks& callbacks);
 
   StepMetrics step();
+  void profile();
   void reach(const StepSums& sums, StepMetrics& m);
   void update(const StepMetrics& m, double scale, bool watched);
   void explain_skip(const StepMetrics& m, const Verdict& verdict);
@@ -228,6 +230,13 @@ StepMetrics Trainer::Impl::step() {
   state.last_loss = m.loss;
   m.seconds = now() - begin;
   return m;
+}
+
+// Admin's init, on the first batch.
+void Trainer::Impl::profile() {
+  const Batch batch = data.batch(1, 0, options.batch, options.length);
+  profile_shortcuts(model.transformer(),
+                    [&](Context& context) { batch_hidden(context, model.transformer(), batch); });
 }
 
 // The step's figures, and on the first one whether the backward pass reached everything.
@@ -353,6 +362,8 @@ TrainResult Trainer::Impl::run(const TrainCallbacks& callbacks) {
   step_seconds = flops = 0;
   const ModelCost cost = model.cost(options.length);
   const bool both = model.config().has_encoder() && model.config().has_decoder();
+  if (model.fresh() && state.step == 0 && wants_profile(model.config())) profile();
+  model.no_longer_fresh();
   first = state.step;
   first_tokens = state.tokens;
   while (state.step < options.steps) {
