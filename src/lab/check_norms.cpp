@@ -142,7 +142,8 @@ void bad_running_variance(const CheckSubject& s, Findings& f) {
 void no_norm(const CheckSubject& s, Findings& f) {
   by_layers(s, f, [](const LayerView& v) -> std::optional<LayerFault> {
     const SublayerFormula& y = v.formula;
-    const bool none = !y.norm_in && !y.norm_inner && !y.norm_branch && !y.norm_out;
+    const bool none =
+        !y.norm_in && !y.norm_inner && !y.norm_branch && !y.norm_out && y.beta == 1;  // T-Fixup has its init
     if (!none || y.gate != GateKind::constant || std::abs(y.gate_value) < 0.5 || v.layers < 4) return {};
     return LayerFault{fmt::format("{} layers of y = x + F(x)", v.layers),
                       "a norm, or a gate that starts at 0"};

@@ -74,7 +74,8 @@ void final_norm_missing(const CheckSubject& s, Findings& f) {
     const int64_t layers = layers_of(*s.config, side);
     if (layers == 0 || has_final_norm(*s.config, side)) continue;
     const SublayerFormula last = sublayer_formula(*s.config, side, layers - 1);
-    if (last.norm_out || !(last.norm_in || last.norm_branch)) continue;
+    const bool shifts = resolved_layer(*s.config, side, layers - 1).norm == NormKind::shift;
+    if (last.norm_out || shifts || !(last.norm_in || last.norm_branch)) continue;
     f.add(side_name(side),
           fmt::format("{} layers with {} and no norm after the last", layers, norms_words(last)),
           "final_norm: true");
@@ -86,7 +87,8 @@ void final_norm_double(const CheckSubject& s, Findings& f) {
   for (const Side side : {Side::encoder, Side::decoder}) {
     const int64_t layers = layers_of(*s.config, side);
     if (layers == 0 || !has_final_norm(*s.config, side)) continue;
-    if (sublayer_formula(*s.config, side, layers - 1).norm_out)
+    const SublayerFormula last = sublayer_formula(*s.config, side, layers - 1);
+    if (last.norm_out && last.dual == 0)
       f.add(side_name(side), "the last layer ends in a norm, and one more follows", "final_norm: false");
   }
 }

@@ -106,7 +106,7 @@ void compare_init(const CheckTensor& t, const Parameter& expected, double tolera
   for (const InitPart& part : expected.init) {
     const double found = part_std(wide, expected.in_out, first, part.count);
     const double allowed = std::max(tolerance, 5 / std::sqrt(2.0 * static_cast<double>(part.count * inputs)));
-    if (std::abs(found / part.std - 1) > allowed) {
+    if (part.std == 0 ? found != 0 : std::abs(found / part.std - 1) > allowed) {
       const double unit = as_gain ? std::sqrt(2.0 / static_cast<double>(inputs + part.count)) : 1;
       const std::string rows =
           expected.init.size() > 1 ? fmt::format(" outputs {} to {}", first, first + part.count - 1) : "";

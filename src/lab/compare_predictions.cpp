@@ -6,6 +6,7 @@
 
 #include "kernels/embedding.h"
 #include "kernels/rope.h"
+#include "lab/model_words.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 
@@ -28,7 +29,7 @@ std::optional<Within> within(const Predictor& p, const std::string& module) {
         if (module != fmt::format("{}.{}.{}", stack_name(side), i, part)) continue;
         return Within{{side, i, module, part},
                       resolved_layer(c, side, i),
-                      sublayer_formula(c, side, i),
+                      sublayer_formula(c, side, i, part_named(part)),
                       std::string_view(part) == "feed_forward"};
       }
     }

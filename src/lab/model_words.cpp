@@ -24,6 +24,13 @@ std::string feed_forward_words(const LayerConfig& c) {
   return fmt::format("{} experts, {} a token, each a {}", c.experts, c.experts_per_token, one);
 }
 
+// Of a layer; of its sub-layers one by one where they differ.
+std::string formula_words(const ModelConfig& config, Side side, int64_t layer) {
+  const std::string attends = sublayer_formula(config, side, layer).str(),
+                    transforms = sublayer_formula(config, side, layer, SublayerPart::feed_forward).str();
+  return attends == transforms ? attends : attends + " (attention), " + transforms + " (feed-forward)";
+}
+
 std::string position_words(const ModelConfig& config) {
   switch (config.positions) {
     case Positions::none:
@@ -42,6 +49,12 @@ std::string position_words(const ModelConfig& config) {
 
 }  // namespace
 
+SublayerPart part_named(std::string_view part) {
+  return part == "feed_forward"      ? SublayerPart::feed_forward
+         : part == "cross_attention" ? SublayerPart::cross_attention
+                                     : SublayerPart::attention;
+}
+
 std::string norm_words(NormKind kind) {
   switch (kind) {
     case NormKind::none:
@@ -54,6 +67,8 @@ std::string norm_words(NormKind kind) {
       return "BatchNorm";
     case NormKind::scale_norm:
       return "ScaleNorm";
+    case NormKind::shift:
+      return "a learned shift";
     case NormKind::dyt:
       return "DyT";
   }
@@ -78,7 +93,7 @@ std::vector<FormulaOfLayers> formulas_by_layer(const ModelConfig& config) {
   for (const Side side : {Side::encoder, Side::decoder}) {
     const int64_t count = side == Side::encoder ? config.encoder_layers : config.decoder_layers;
     const auto same = [&](int64_t a, int64_t b) {
-      return sublayer_formula(config, side, a).str() == sublayer_formula(config, side, b).str() &&
+      return formula_words(config, side, a) == formula_words(config, side, b) &&
              layer_config(config, side, a).placement == layer_config(config, side, b).placement;
     };
     for (int64_t first = 0, end; first < count; first = end) {
@@ -89,7 +104,7 @@ std::vector<FormulaOfLayers> formulas_by_layer(const ModelConfig& config) {
       const std::string range =
           end - first == 1 ? fmt::format("layer {}", first) : fmt::format("layers {} to {}", first, end - 1);
       result.push_back(
-          {sublayer_formula(config, side, first).str(),
+          {formula_words(config, side, first),
            fmt::format("{}{}, {}", stack, range, enum_name(layer_config(config, side, first).placement))});
     }
   }

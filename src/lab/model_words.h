@@ -8,6 +8,9 @@
 
 namespace plumb {
 
+// Which of a layer's sub-layers "attention", "cross_attention" or "feed_forward" is.
+SublayerPart part_named(std::string_view part);
+
 std::string norm_words(NormKind kind);  // "RMSNorm"
 
 // "A decoder of 4 layers and width 128: attention of 4 heads, ..."

@@ -1,6 +1,7 @@
 #include "lab/report_data.h"
 
 #include <fmt/format.h>
+#include "lab/model_words.h"
 
 #include <algorithm>
 #include <cmath>
@@ -138,7 +139,8 @@ OrderedJson formulas(const RunRecords& run, const std::vector<std::string>& site
     if (place->layer >=
         (place->side == Side::encoder ? run.config->encoder_layers : run.config->decoder_layers))
       continue;
-    const SublayerFormula f = sublayer_formula(*run.config, place->side, place->layer);
+    const SublayerFormula f =
+        sublayer_formula(*run.config, place->side, place->layer, part_named(place->part));
     const LayerConfig& layer = layer_config(*run.config, place->side, place->layer);
     if (layer.parallel != Parallel::no && place->part == "feed_forward")
       continue;  // drawn with its attention

@@ -1,6 +1,7 @@
 #include "lab/sublayers.h"
 
 #include <fmt/format.h>
+#include "lab/model_words.h"
 
 #include <charconv>
 #include <cmath>
@@ -54,7 +55,8 @@ void add_contributions(RunRecords& run) {
       const int64_t layers =
           place->side == Side::encoder ? run.config->encoder_layers : run.config->decoder_layers;
       if (place->layer >= layers) continue;
-      const SublayerFormula f = sublayer_formula(*run.config, place->side, place->layer);
+      const SublayerFormula f =
+          sublayer_formula(*run.config, place->side, place->layer, part_named(place->part));
       const double* learned = measure(record.parameters, site.at + ".gate", "rms");
       if (f.alpha == 0 || (f.gate != GateKind::constant && !learned)) continue;
       const double g = f.gate == GateKind::constant ? f.gate_value : *learned;

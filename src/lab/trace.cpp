@@ -93,7 +93,7 @@ std::vector<NormNumbers> norm_numbers(const ModelConfig& config, const Observed&
       if (config.embedding_norm)
         add(stack + ".embedding_norm", c, embedded, observed.find(s.module, "stream"));
     }
-    const SublayerFormula f = sublayer_formula(config, s.side, s.layer);
+    const SublayerFormula f = sublayer_formula(config, s.side, s.layer, part_named(s.part));
     for (const NormSites& n : kSublayerNorms) {
       if (!has_norm(n.name, f, c)) continue;
       add(s.module + "." + n.name, c, observed.find(s.module, n.before), observed.find(s.module, n.after));
@@ -107,7 +107,7 @@ std::vector<NormNumbers> norm_numbers(const ModelConfig& config, const Observed&
 std::vector<SublayerNumbers> sublayer_numbers(const Transformer& model, const Observed& observed) {
   std::vector<SublayerNumbers> numbers;
   for (const SublayerName& s : sublayers_of(model.config())) {
-    const SublayerFormula f = sublayer_formula(model.config(), s.side, s.layer);
+    const SublayerFormula f = sublayer_formula(model.config(), s.side, s.layer, part_named(s.part));
     const Tensor x = observed.value(s.module, "stream"), branch = observed.value(s.module, "branch"),
                  y = observed.value(s.module, "output");
     SublayerNumbers n{s.module, spread_of(x), spread_of(branch), spread_of(y), {}, mean_cosine(x, y)};

@@ -4,6 +4,7 @@
 
 #include "kernels/loss.h"
 #include "kernels/reduce.h"
+#include "lab/model_words.h"
 #include "ops/norm.h"
 #include "plumb/error.h"
 
@@ -75,7 +76,7 @@ std::vector<GradientShare> gradient_shares(const Transformer& model, const Obser
   Tensor straight;
   for (size_t i = sublayers.size(); i-- > 0;) {
     const SublayerName& s = sublayers[i];
-    const SublayerFormula f = sublayer_formula(model.config(), s.side, s.layer);
+    const SublayerFormula f = sublayer_formula(model.config(), s.side, s.layer, part_named(s.part));
     const Tensor x = observed.value(s.module, "stream");
     const Tensor whole = or_zeros(observed.gradient(s.module, "stream"), x.shape());
     const Tensor after = or_zeros(observed.gradient(s.module, "output"), x.shape());

@@ -97,8 +97,8 @@ OrderedJson data_of(const TraceData& d) {
                    {"maps", {{"received", received_maps(d)}, {"entropy", entropy_maps(d)}}}};
   for (const SublayerName& s : sublayers_of(d.config)) {
     j["sites"].push_back(s.module);
-    j["formulas"][s.module] =
-        formula_data(sublayer_formula(d.config, s.side, s.layer), layer_config(d.config, s.side, s.layer));
+    j["formulas"][s.module] = formula_data(sublayer_formula(d.config, s.side, s.layer, part_named(s.part)),
+                                           layer_config(d.config, s.side, s.layer));
   }
   return j;
 }

@@ -82,7 +82,7 @@ void feed_forward_steps(Steps& steps, const ModelConfig& config, Side side, int6
 }
 
 void sublayer_steps(Steps& steps, const ModelConfig& config, const SublayerName& s, bool both) {
-  const SublayerFormula f = sublayer_formula(config, s.side, s.layer);
+  const SublayerFormula f = sublayer_formula(config, s.side, s.layer, part_named(s.part));
   const bool parallel = layer_config(config, s.side, s.layer).parallel != Parallel::no;
   steps.place(in_words({s.side, s.layer, s.part}, both) + (parallel ? " and feed-forward" : ""));
   steps.seen("x", s.module, "stream", "the residual stream");
