@@ -9,7 +9,9 @@ namespace plumb {
 namespace {
 
 constexpr double kEpsilon = 1e-3;
-constexpr int64_t kDropped = 12;  // layers of a stack, so that the cost stays a share of a step's
+// Layers left out of a stack, one pass each, and the layers that these passes run in all: a pass over few
+// tokens costs by its layers, so a thousand of them are not dropped one by one.
+constexpr int64_t kDropped = 12, kLayersRun = 288;
 
 // Rows of hidden states that have a target.
 Tensor with_target(const Tensor& hidden, const Batch& b) {
@@ -62,7 +64,8 @@ std::vector<DropLoss> ModelMeasures::drop_losses(double loss) const {
   std::vector<DropLoss> result;
   const ModelConfig& c = model_.config();
   const auto drop = [&](const char* stack, int64_t layers) {
-    const int64_t count = std::min(layers, kDropped);
+    if (layers == 0) return;
+    const int64_t count = std::min({layers, kDropped, kLayersRun / layers});
     for (int64_t n = 0; n < count; ++n) {  // the first and the last among them
       const DroppedLayer layer{stack, count == 1 ? 0 : n * (layers - 1) / (count - 1)};
       result.push_back({layer.stack + "." + std::to_string(layer.layer), run(&layer).loss - loss});
