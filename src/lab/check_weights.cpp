@@ -24,9 +24,15 @@ void not_finite(const CheckSubject& s, Findings& f) {
   }
 }
 
+// As the last matrices of Fixup's branches do.
+bool starts_at_zero(const CheckTensor& t) {
+  return t.parameter && !t.parameter->init.empty() &&
+         std::ranges::all_of(t.parameter->init, [](const InitPart& part) { return part.std == 0; });
+}
+
 void constant_matrix(const CheckSubject& s, Findings& f) {
   for (const CheckTensor& t : s.tensors) {
-    if (is_matrix(t) && t.constant() && t.value.numel() > 1)
+    if (is_matrix(t) && t.constant() && t.value.numel() > 1 && !(t.low == 0 && starts_at_zero(t)))
       f.add(t.name, fmt::format("every value is {:g}", t.low), "a matrix of full rank");
   }
 }

@@ -42,6 +42,30 @@ std::string when(const std::string& name) {
        "Magneto: a second norm inside each branch, weights scaled up with depth. For one recipe across "
        "encoders, "
        "decoders and both."},
+      {"mix-ln",
+       "Post-norm in the first quarter of the layers, pre-norm above: for deep stacks whose upper layers a "
+       "pure "
+       "pre-norm leaves nearly idle. Watch the lower quarter as you would watch post-norm."},
+      {"normformer",
+       "Pre-norm whose attention heads are scaled, whose attention branch is normed before the add, and "
+       "whose "
+       "feed-forward has a norm inside: for gradients that pre-norm leaves too large below and too small "
+       "above."},
+      {"admin",
+       "Post-norm that should train deep: a profiling pass over the data sets each shortcut's starting "
+       "weight, so "
+       "that no branch dominates at the start."},
+      {"fixup",
+       "Without norms, by init alone: branches start at 0, and learned shifts stand where norms would. To "
+       "see what "
+       "norms are for, or where their cost matters."},
+      {"t-fixup",
+       "Without norms and without warm-up, by the init of the embeddings and of each branch's matrices. For "
+       "translation-style models of moderate depth."},
+      {"resi-dual",
+       "Two streams: one post-normed, one that sums the branches, joined at the end. Post-norm's diversity "
+       "of layers "
+       "with pre-norm's gradient."},
       {"plain", "Never to train with: the block without its shortcut, which shows why there is one."}};
   for (const auto& [key, words] : all) {
     if (name == key) return words;
