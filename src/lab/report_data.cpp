@@ -115,9 +115,10 @@ OrderedJson measure_tables(const std::vector<const ProbeLine*>& records, Places 
     for (const auto& place : records[r]->*places) {
       for (const auto& [name, value] : place.measures) {
         const std::string measure = name.starts_with("output.") ? "stream" + name.substr(6) : name;
-        OrderedJson& table =
-            tables.try_emplace(measure, std::vector<OrderedJson>(records.size(), empty)).first->second;
-        table[r][index.at(place.at)] = rounded(value);
+        auto table = tables.find(measure);
+        if (table == tables.end())
+          table = tables.emplace(measure, std::vector<OrderedJson>(records.size(), empty)).first;
+        table->second[r][index.at(place.at)] = rounded(value);
       }
     }
   }
