@@ -1,10 +1,11 @@
 #include "lab/sublayers.h"
 
 #include <fmt/format.h>
-#include "lab/model_words.h"
 
 #include <charconv>
 #include <cmath>
+
+#include "lab/model_words.h"
 
 namespace plumb {
 namespace {
