@@ -11,7 +11,7 @@
 namespace plumb {
 namespace {
 
-TEST(Battery, TheQuickestExperimentsPassAndAreWhole) {
+TEST(Battery, TheQuickestExperimentsPassAndAreWholeSlow) {
   const auto done = run_battery({.only = {1, 3, 13}});
   ASSERT_EQ(done.size(), 3u);
   for (const BatteryExperiment& e : done) {
@@ -63,7 +63,7 @@ TEST(Battery, TrainingIsTheSameEachTimeAndLearns) {
   EXPECT_LE(one[0].attention.entropy, 1);
 }
 
-TEST(Battery, EveryPlacementHasAPageWithItsFormulaPictureAndFigures) {
+TEST(Battery, EveryPlacementHasAPageWithItsFormulaPictureAndFiguresSlow) {
   const TempFolder folder;
   write_placement_pages(run_battery({.only = {13, 3}}), folder / "docs");
   for (const char* name : EnumNames<Placement>::names) {

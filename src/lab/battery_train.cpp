@@ -216,6 +216,7 @@ Rows Characters::rows(uint64_t seed, uint64_t step, int64_t count, int64_t lengt
 
 std::vector<Trained> train_all(const Characters& text, const std::vector<Job>& jobs) {
   std::vector<Trained> results;
+  results.reserve(jobs.size());
   for (const Job& job : jobs) results.push_back(train(text, job));
   return results;
 }

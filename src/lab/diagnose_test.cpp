@@ -295,7 +295,7 @@ TEST_F(Diagnose, ARunThatIsStuckGetsWhatToTry) {
   EXPECT_EQ(flags, (std::vector<std::string>{"--placement pre-norm", "--warmup 7", "--lr 1e-06"}));
 }
 
-TEST_F(Diagnose, TwentySoundRunsRaiseNoAlarm) {
+TEST_F(Diagnose, TwentySoundRunsRaiseNoAlarmSlow) {
   const std::vector<Placement> placements{
       Placement::pre_norm,    Placement::post_norm,          Placement::deep_norm,
       Placement::sandwich,    Placement::reordered,          Placement::re_zero,

@@ -180,7 +180,7 @@ ops::LinearWeights Transformer::head_weights() const {
 }
 
 Tensor Transformer::before_head(Context& context, const Tensor& given) const {
-  const Tensor hidden = ops::norm(context, given, {.kind = NormKind::none}, 1 / width_ratio(config_));
+  Tensor hidden = ops::norm(context, given, {.kind = NormKind::none}, 1 / width_ratio(config_));
   if (!head_dense_) return hidden;
   const Tensor h = ops::activation(context, head_dense_->forward(context, hidden), config_.layer.activation);
   if (closely(context)) observe(context, "head", "hidden", h);

@@ -67,74 +67,49 @@ struct Place {
 SublayerFormula by_placement(const ModelConfig& c, const Place& at, Placement placement) {
   const auto [side, index, part] = at;
   const bool transforms = part == SublayerPart::feed_forward;
-  SublayerFormula f;
   switch (placement) {
     case Placement::post_norm:
-      f.norm_out = true;
-      break;
+      return {.norm_out = true};
     case Placement::pre_norm:
-      f.norm_in = true;
-      break;
+      return {.norm_in = true};
     case Placement::deep_norm: {
       const DepthScale scale = deep_norm_scale(c, side);
-      f.norm_out = true;
-      f.alpha = scale.alpha;
-      f.beta = scale.beta;
-      break;
+      return {.norm_out = true, .alpha = scale.alpha, .beta = scale.beta};
     }
     case Placement::sandwich:
-      f.norm_in = f.norm_branch = true;
-      break;
+      return {.norm_in = true, .norm_branch = true};
     case Placement::reordered:
-      f.norm_branch = true;
-      break;
+      return {.norm_branch = true};
     case Placement::re_zero:
-      f.gate = GateKind::scalar;
-      f.gate_value = 0;
-      break;
+      return {.gate = GateKind::scalar, .gate_value = 0};
     case Placement::layer_scale:
-      f.norm_in = true;
-      f.gate = GateKind::vector;
-      f.gate_value = layer_scale_start(layers_of(c, side));
-      break;
+      return {.norm_in = true, .gate = GateKind::vector, .gate_value = layer_scale_start(layers_of(c, side))};
     case Placement::layer_norm_scaling:
-      f.norm_in = true;
-      f.s = 1 / std::sqrt(static_cast<double>(index + 1));
-      break;
+      return {.norm_in = true, .s = 1 / std::sqrt(static_cast<double>(index + 1))};
     case Placement::sub_ln:
-      f.norm_in = f.norm_inner = true;
-      f.beta = sub_ln_gain(c, side);
-      break;
+      return {.norm_in = true, .norm_inner = true, .beta = sub_ln_gain(c, side)};
     case Placement::plain:
-      f.norm_in = true;
-      f.alpha = 0;
-      break;
+      return {.norm_in = true, .alpha = 0};
     case Placement::mix_ln:
       return by_placement(c, at, index < layers_of(c, side) / 4 ? Placement::post_norm : Placement::pre_norm);
     case Placement::normformer:
-      f.norm_in = true;
-      f.norm_branch = f.head_scale = !transforms;
-      f.norm_inner = transforms;
-      break;
+      return {
+          .norm_in = true, .norm_inner = transforms, .norm_branch = !transforms, .head_scale = !transforms};
     case Placement::admin:
-      f.norm_out = f.profiled = true;
-      f.shortcut = GateKind::vector;
-      break;
-    case Placement::fixup:
-      f.norm_in = f.norm_inner = f.norm_branch = true;  // shifts
-      f.gate = GateKind::scalar;
-      f.beta = std::pow(branches_of(c, side), -0.5);
-      f.output_gain = 0;
-      break;
+      return {.norm_out = true, .shortcut = GateKind::vector, .profiled = true};
+    case Placement::fixup:  // its norms are shifts
+      return {.norm_in = true,
+              .norm_inner = true,
+              .norm_branch = true,
+              .gate = GateKind::scalar,
+              .beta = std::pow(branches_of(c, side), -0.5),
+              .output_gain = 0};
     case Placement::t_fixup:
-      f.beta = t_fixup_gain(c, side);
-      break;
+      return {.beta = t_fixup_gain(c, side)};
     case Placement::resi_dual:
-      f.norm_out = true;
-      f.dual = 1;
-      break;
+      return {.norm_out = true, .dual = 1};
   }
-  return f;
+  return {};
 }
 
 std::string factor(double v) {

@@ -104,7 +104,7 @@ TEST_F(WalkPages, Compare) {
   expect_drawn(read_file(folder / "w.html"), {"differences"});
 }
 
-TEST_F(WalkPages, Trial) {
+TEST_F(WalkPages, TrialSlow) {
   std::string text;
   for (int i = 0; text.size() < 9000; ++i) text += "Line " + std::to_string(i * 7919 % 1000) + " of it.\n";
   write_file(folder / "<i>text", text);
@@ -137,7 +137,7 @@ TEST_F(WalkPages, Trial) {
   expect_drawn(page, {"curves", "rates", "stream", "gradient"});
 }
 
-TEST_F(WalkPages, Battery) {
+TEST_F(WalkPages, BatterySlow) {
   const auto made =
       run_plumb({"battery", "--only", "1,13", "--html", folder / "b.html", "--json", folder / "b.jsonl"});
   ASSERT_EQ(made.exit_code, 0) << made.out << made.err;
