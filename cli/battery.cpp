@@ -59,7 +59,7 @@ void add_battery(CLI::App& app) {
   sub->footer(
       "Each experiment builds small models and compares its figures with published and calibrated ones. The "
       "exit\n"
-      "status is 1 where a figure is outside its bounds. All of them take about 20 minutes on two cores.");
+      "status is 1 where a figure is outside its bounds.");
   sub->add_flag("--quick", flags->options.quick, "only those that take seconds, up to a few minutes in all");
   sub->add_option("--only", flags->options.only, "numbers of experiments, e.g. 1,4")
       ->delimiter(',')

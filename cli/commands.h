@@ -7,8 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-extern int
-    exit_status;  // of a command that ran: 0, or what it found (compare, check, battery: by what they found)
+// Of a command that ran: 0, or what it found (compare, check, diagnose, battery).
+extern int exit_status;
 extern std::string program_name;  // how to call this program from here, for "what to try next"
 
 void add_train(CLI::App& app);
