@@ -150,6 +150,7 @@ void forward(const Attention& a, const std::vector<KeyList>& keys) {
   {
     AttentionScratch scratch(a);
     std::vector<QueryTile> run;
+    run.reserve(run_tiles);
     // The last tiles see the most keys, so they go first.
 #pragma omp for schedule(dynamic)
     for (int64_t unit = 0; unit < runs * sets; ++unit) {

@@ -1,6 +1,7 @@
 // A probe that does not sample a step costs nothing: the same steps, the same allocations, none in the probe.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -41,7 +42,7 @@ struct Cost {
 };
 
 // A training step as the trainer makes it, but for the update.
-Cost cost_of_step(Fixture& f, Probe* probe, int64_t step) {
+Cost cost_of_one(Fixture& f, Probe* probe, int64_t step) {
   reset_peak_memory();
   const int64_t before = allocations;
   const bool watched = probe && probe->observer()->wants(step);
@@ -50,9 +51,18 @@ Cost cost_of_step(Fixture& f, Probe* probe, int64_t step) {
   return {allocations - before, peak_memory()};
 }
 
+// The least of several, because a library may allocate where a thread first gets work, which may be any step.
+Cost cost_of_step(Fixture& f, Probe* probe, int64_t step) {
+  Cost least = cost_of_one(f, probe, step);
+  for (int i = 0; i < 4; ++i) {
+    const Cost cost = cost_of_one(f, probe, step);
+    least = {std::min(least.allocations, cost.allocations), std::min(least.memory, cost.memory)};
+  }
+  return least;
+}
+
 TEST(ProbeCost, IsNoneWhereAStepIsNotSampled) {
   Fixture f(config_of(Placement::pre_norm));
-  cost_of_step(f, nullptr, 1);
   cost_of_step(f, nullptr, 1);
   const Cost alone = cost_of_step(f, nullptr, 2);
   Probe probe(new_file("cost.jsonl").string(), {.every = 50});
