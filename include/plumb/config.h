@@ -50,6 +50,7 @@ enum class QkNorm { none, per_head, whole };       // whole: over all heads join
 enum class Parallel { no, one_norm, two_norms };   // attention and FFN read one stream, one add; GPT-J, NeoX
 enum class Positions { none, learned, sinusoidal, rope, alibi };
 enum class Router { softmax, sigmoid };
+enum class Reparam { none, sigma };  // sigma: a matrix W stands for gamma W / sigma(W); Zhai 2023, 2303.06296
 // scaled: output projections / sqrt(2 L), as GPT-2; small: N(0, sqrt(2 / (5 C))), SmallInit of 1910.05895.
 enum class Init { normal, scaled_normal, xavier, small };
 // The sub-layers of a layer: the formula of one may differ from another's.
@@ -91,6 +92,10 @@ struct EnumNames<Router> {
   static constexpr std::array names{"softmax", "sigmoid"};
 };
 template <>
+struct EnumNames<Reparam> {
+  static constexpr std::array names{"none", "sigma"};
+};
+template <>
 struct EnumNames<Init> {
   static constexpr std::array names{"normal", "scaled-normal", "xavier", "small"};
 };
@@ -125,6 +130,8 @@ struct LayerConfig {
   bool norm_affine = true;
   bool norm_bias = false;
   bool norm_unit_offset = false;  // the stored gain is w where 1 + w is meant (Gemma)
+
+  Reparam reparam = Reparam::none;  // of the matrices of attention and feed-forward
 
   int64_t heads = 4;
   int64_t kv_heads = 0;  // 0: as many as heads
@@ -236,6 +243,8 @@ void visit_layer(Config& c, Visitor&& v) {
   v("norm_affine", c.norm_affine, "norms have a gain");
   v("norm_bias", c.norm_bias, "norms have a bias");
   v("norm_unit_offset", c.norm_unit_offset, "the stored gain is w where 1 + w is meant");
+  v("reparam", c.reparam,
+    "sigma: matrices W of the branches stand for gamma W / sigma(W), their spectral norm");
   v("heads", c.heads, "query heads");
   v("kv_heads", c.kv_heads, "key/value heads (0: as many as heads)");
   v("head_dim", c.head_dim, "width of a head (0: width / heads)");
@@ -316,7 +325,8 @@ struct SublayerFormula {
   GateKind shortcut = GateKind::constant;  // else alpha is learned, and this is where it starts
   bool profiled = false;                   // alpha starts as a profiling pass says (Admin)
   bool head_scale = false;
-  double dual = 0;         // r' = r + dual g F(...): the second stream of ResiDual; 0: there is none
+  double dual = 0;  // r' = r + dual g F(...): the second stream of ResiDual; 0: there is none
+  Reparam reparam = Reparam::none;
   double beta = 1;         // init gain of V, output and feed-forward matrices; Q and K keep 1
   double output_gain = 1;  // init gain, on top of that, of the last matrix of the branch
 

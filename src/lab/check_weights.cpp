@@ -105,7 +105,9 @@ double part_std(const Tensor& wide, bool in_out, int64_t first, int64_t count) {
 // is widened to five standard errors of a normal sample's spread.
 void compare_init(const CheckTensor& t, const Parameter& expected, double tolerance, bool as_gain,
                   Findings& f) {
-  if (expected.init.empty() || t.value.shape() != expected.shape || t.moments.not_finite > 0) return;
+  const bool as_drawn =
+      !expected.init.empty() && expected.unit == UnitLength::none && expected.starts_as.empty();
+  if (!as_drawn || t.value.shape() != expected.shape || t.moments.not_finite > 0) return;
   const Tensor wide = t.f32();
   const int64_t outputs = expected.in_out ? wide.width() : wide.shape()[0], inputs = wide.numel() / outputs;
   int64_t first = 0;

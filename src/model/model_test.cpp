@@ -103,6 +103,71 @@ TEST_F(ModelFolder, ModelsThatNoFamilyDescribes) {
   EXPECT_THROW(Model::create(wrong, 1), Error) << "before it is trained, not when it is saved";
 }
 
+Tensor logits_of(const Model& model, Context context = {}) {
+  const Tensor ids = Tensor::of<int32_t>({1, 6}, {3, 1, 4, 1, 5, 9});
+  const Transformer& t = model.transformer();
+  return t.logits(context, t.decode(context, {.ids = ids})).without_grad();
+}
+
+void expect_same_bits(const Tensor& got, const Tensor& want) {
+  ASSERT_EQ(got.shape(), want.shape());
+  EXPECT_EQ(std::memcmp(got.raw(), want.raw(), want.bytes()), 0);
+}
+
+// gamma starts at the spectral norm, so the model is the one without it, to the bit; decaying leaves it
+// alone; and what the folder keeps is all that the model is.
+TEST_F(ModelFolder, SigmaReparamStartsAsTheModelWithoutItAndIsSavedWhole) {
+  for (const bool fused : {false, true}) {
+    ModelConfig c = small("plumbline");
+    c.layer.qkv_fused = c.linear_in_out = fused;
+    const Model bare = Model::create(c, 3);
+    c.layer.reparam = Reparam::sigma;
+    const Model model = Model::create(c, 3);
+    expect_same_bits(logits_of(model), logits_of(bare));
+    const ParameterTable& table = model.transformer().parameters();
+    const Parameter& gamma =
+        *table.find(fused ? "decoder.0.attention.qkv.gamma" : "decoder.0.attention.value.gamma");
+    EXPECT_EQ(gamma.shape, Shape({fused ? 3 : 1}));
+    EXPECT_FALSE(gamma.decays());
+    EXPECT_FALSE(table.find("decoder.1.feed_forward.down.singular")->trainable);
+    EXPECT_EQ(table.find("decoder.0.feed_forward.up.gamma")->init_words(), "sigma(W)");
+
+    for (const auto& p : table.all()) {
+      if (p->gamma) p->gamma->value.f32()[0] *= 1.5f;
+    }
+    const Tensor after = logits_of(model);
+    EXPECT_NE(std::memcmp(after.raw(), logits_of(bare).raw(), after.bytes()), 0);
+    Tape tape;
+    expect_same_bits(logits_of(model, {.tape = &tape, .training = true}), after);  // a pass changes nothing
+    model.save(folder());
+    const Model again = Model::load(folder());
+    expect_same_values(again, model);
+    expect_same_bits(logits_of(again), after);
+  }
+}
+
+TEST(SigmaReparam, IsRefusedWhereMatricesStartAtZero) {
+  ModelConfig c = small("plumbline");
+  c.layer.reparam = Reparam::sigma;
+  c.layer.placement = Placement::fixup;
+  EXPECT_NE(error_of(ErrorKind::config, [&] { validate(c); }).find("fixup"), std::string::npos);
+}
+
+// Held in 16 bits the map is that of the rounded matrix.
+TEST_F(ModelFolder, SigmaReparamOfMatricesHeldInBf16) {
+  ModelConfig c = small("plumbline");
+  c.layer.reparam = Reparam::sigma;
+  Model model = Model::create(c, 3);
+  const Tensor exact = logits_of(model);
+  model.hold_as(StoredType::bf16);
+  const Tensor held = logits_of(model);
+  double worst = 0;
+  for (int64_t i = 0; i < exact.numel(); ++i)
+    worst = std::max(worst, std::abs(static_cast<double>(held.f32()[i]) - exact.f32()[i]));
+  EXPECT_LT(worst, 0.02);
+  EXPECT_GT(worst, 0);
+}
+
 TEST_F(ModelFolder, SixteenBitWeightsStayAsStoredUntilTheyTrain) {
   const Model model = Model::create(small("llama"), 5);
   for (const auto& [type, dtype] :

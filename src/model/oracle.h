@@ -155,8 +155,36 @@ class Model {
     return x;
   }
 
-  Matrix<S> linear(const Matrix<S>& x, const std::string& name, int64_t outputs, bool bias_given) const {
-    const auto& w = w_.get(name + ".weight");
+  // The weight of a map, under sigma-reparam gamma / |W v| of each of its parts.
+  std::vector<S> map(const std::string& name, int64_t inputs, std::vector<int64_t> parts) const {
+    std::vector<S> w = w_.get(name + ".weight");
+    if (!w_.has(name + ".gamma")) return w;
+    const int64_t outputs = static_cast<int64_t>(w.size()) / inputs;
+    if (parts.empty()) parts = {outputs};
+    const auto at = [&](int64_t o, int64_t i) -> S& {
+      return c_.linear_in_out ? w[i * outputs + o] : w[o * inputs + i];
+    };
+    int64_t first = 0;
+    for (size_t p = 0; p < parts.size(); first += parts[p++]) {
+      const S* v = w_.get(name + ".singular").data() + static_cast<int64_t>(p) * inputs;
+      S image = 0, vector = 0;
+      for (int64_t i = 0; i < inputs; ++i) vector += v[i] * v[i];
+      for (int64_t o = first; o < first + parts[p]; ++o) {
+        S sum = 0;
+        for (int64_t i = 0; i < inputs; ++i) sum += at(o, i) * v[i];
+        image += sum * sum;
+      }
+      const S by = w_.get(name + ".gamma")[p] * std::sqrt(vector) / std::sqrt(image);
+      for (int64_t o = first; o < first + parts[p]; ++o) {
+        for (int64_t i = 0; i < inputs; ++i) at(o, i) *= by;
+      }
+    }
+    return w;
+  }
+
+  Matrix<S> linear(const Matrix<S>& x, const std::string& name, int64_t outputs, bool bias_given,
+                   const std::vector<int64_t>& parts = {}) const {
+    const std::vector<S> w = map(name, x.width, parts);
     const bool bias = bias_given || w_.has(name + ".bias");
     Matrix<S> y(x.rows, outputs);
     for (int64_t r = 0; r < x.rows; ++r) {
@@ -265,7 +293,8 @@ class Model {
     const Batch& keys = memory ? *source : b;
     Matrix<S> q, k, v;
     if (l.qkv_fused && !memory) {
-      const Matrix<S> all = linear(x, name + ".qkv", q_width + 2 * kv_width, false);
+      const Matrix<S> all =
+          linear(x, name + ".qkv", q_width + 2 * kv_width, false, {q_width, kv_width, kv_width});
       const auto columns = [&](int64_t first, int64_t width) {
         Matrix<S> m(all.rows, width);
         for (int64_t r = 0; r < all.rows; ++r) {

@@ -52,8 +52,7 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
   if (config_.head == Head::none) return;
   if (config_.head_transform) {
     const LayerConfig& c = config_.layer;
-    head_dense_.emplace(b.child("head.dense"), config_.width, std::vector<Linear::Part>{{config_.width, 1}},
-                        true);
+    head_dense_ = Linear(b.child("head.dense"), {config_.width, {{config_.width, 1}}, true});
     head_norm_.emplace(b.child("head.norm"), c, config_.width);
   }
   if (!config_.tied_embeddings) {

@@ -146,6 +146,24 @@ std::vector<Case> cases() {
       c.router_aux = 0.3;
     }));
   }
+  for (const bool fused : {false, true}) {
+    all.push_back(with(fused ? "sigma reparam fused in out" : "sigma reparam", [&](ModelConfig& c) {
+      c.layer.reparam = Reparam::sigma;
+      c.layer.kv_heads = 1;
+      c.layer.qkv_fused = c.linear_in_out = c.layer.attention_bias = fused;
+      c.layer.gated = !fused;
+    }));
+  }
+  all.push_back(with("sigma reparam fused post norm", [](ModelConfig& c) {
+    c.layer.reparam = Reparam::sigma;
+    c.layer.qkv_fused = true;
+    c.layer.placement = Placement::post_norm;
+  }));
+  all.push_back(with("sigma reparam of experts and encoder-decoder", [](ModelConfig& c) {
+    c.layer.reparam = Reparam::sigma;
+    c.layer.experts = 3;
+    c.encoder_layers = c.decoder_layers = 1;
+  }));
   all.push_back(with("GPT-2", [](ModelConfig& c) {
     c.linear_in_out = c.layer.qkv_fused = c.layer.attention_bias = c.layer.attention_output_bias =
         c.layer.ffn_bias = true;
@@ -203,6 +221,8 @@ void randomize(ParameterTable& table) {
       float& v = p->value.f32()[i];
       if (p->role == Role::gain) v += static_cast<float>(0.3 * n);
       if (p->role == Role::bias || p->role == Role::gate) v = static_cast<float>(0.5 * n);
+      // The value and gradient of |W v| / |v| hold for any v.
+      if (p->name.ends_with(".singular")) v += static_cast<float>(0.2 * n);
       if (p->role == Role::statistic && p->name == "head.logits_bias") v = static_cast<float>(0.5 * n);
     }
   }

@@ -79,6 +79,10 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   if (!(c.norm_eps > 0 && c.norm_eps < 1))
     fail(fmt::format("norm_eps is {}{}, and has to be in (0, 1)", c.norm_eps, at));
   const SublayerFormula f = sublayer_formula(config, side, index);
+  if (f.reparam == Reparam::sigma && f.output_gain == 0) {
+    fail(fmt::format("reparam{} is sigma, which divides by spectral norms; placement {} starts matrices at 0",
+                     at, enum_name(c.placement)));
+  }
   if (f.dual != 0 && f.gate != GateKind::constant) {
     fail(fmt::format("a second stream (dual){} goes with a constant gate", at));
   }

@@ -34,13 +34,15 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
       dropout_(b.config.attention_dropout),
       dropout_site_(b.site()) {
   const int64_t width = b.config.width, q = heads_ * head_dim_, kv = kv_heads_ * head_dim_;
+  const auto project = [&](const char* name, std::vector<Linear::Part> parts) {
+    return Linear(b.child(name), {width, std::move(parts), c.attention_bias, formula.reparam});
+  };
   if (c.qkv_fused && kind == Kind::self) {
-    qkv_.emplace(b.child("qkv"), width, std::vector<Linear::Part>{{q, 1}, {kv, 1}, {kv, formula.beta}},
-                 c.attention_bias);
+    qkv_ = project("qkv", {{q, 1}, {kv, 1}, {kv, formula.beta}});
   } else {
-    query_.emplace(b.child("query"), width, std::vector<Linear::Part>{{q, 1}}, c.attention_bias);
-    key_.emplace(b.child("key"), width, std::vector<Linear::Part>{{kv, 1}}, c.attention_bias);
-    value_.emplace(b.child("value"), width, std::vector<Linear::Part>{{kv, formula.beta}}, c.attention_bias);
+    query_ = project("query", {{q, 1}});
+    key_ = project("key", {{kv, 1}});
+    value_ = project("value", {{kv, formula.beta}});
   }
   if (qk_norm_ != QkNorm::none) {
     const bool whole = qk_norm_ == QkNorm::whole;
@@ -48,10 +50,10 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
     key_norm_.emplace(b.child("key_norm"), c, whole ? kv : head_dim_);
   }
   if (formula.norm_inner) norm_inner_.emplace(b.child("norm_inner"), c, q);
-  output_.emplace(
-      b.child("output"), q,
-      std::vector<Linear::Part>{{width, formula.beta * formula.output_gain * output_scale(b.config)}},
-      c.attention_output_bias);
+  output_ = Linear(b.child("output"), {q,
+                                       {{width, formula.beta * formula.output_gain * output_scale(b.config)}},
+                                       c.attention_output_bias,
+                                       formula.reparam});
   if (formula.head_scale) {
     head_scale_ =
         b.table.add({.name = b.name("head_scale"), .shape = {heads_}, .role = Role::gain, .constant = 1});

@@ -159,6 +159,7 @@ SublayerFormula sublayer_formula(const ModelConfig& config, Side side, int64_t i
   f.profiled = f.profiled && !c.alpha && f.shortcut != GateKind::constant;
   f.head_scale = c.head_scale.value_or(f.head_scale) && part != SublayerPart::feed_forward;
   f.dual = c.dual.value_or(f.dual);
+  f.reparam = c.reparam;
   f.gate_value *= std::pow(depth_ratio(config, side), -config.depth_alpha);
   if (c.norm == NormKind::none) f.norm_in = f.norm_inner = f.norm_branch = f.norm_out = false;
   return f;
@@ -171,7 +172,8 @@ std::string SublayerFormula::str() const {
   const bool cut = shortcut == GateKind::constant && alpha == 0;
   const std::string sum = cut ? branch : fmt::format("{} + {}", times(shortcut, alpha, "a", "x"), branch);
   const std::string second = dual == 0 ? "" : fmt::format(", r' = r + {}{}", factor(dual), branch);
-  return "y = " + wrapped(norm_out, sum) + second;
+  const char* const matrices = reparam == Reparam::sigma ? ", each W of F as gamma W / sigma(W)" : "";
+  return "y = " + wrapped(norm_out, sum) + second + matrices;
 }
 
 Init init_of(const ModelConfig& config) {

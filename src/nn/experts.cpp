@@ -22,7 +22,7 @@ Experts::Experts(const Builder& b, const LayerConfig& c, const SublayerFormula& 
     : top_k_(c.experts_per_token),
       router_kind_(c.router),
       normalize_(c.router_normalize),
-      router_(b.child("router"), b.config.width, {{c.experts, 1}}, false) {
+      router_(b.child("router"), {b.config.width, {{c.experts, 1}}}) {
   for (int64_t e = 0; e < c.experts; ++e) {
     experts_.emplace_back(b.child("experts." + std::to_string(e)), c, formula, c.ffn_width);
   }

@@ -8,12 +8,13 @@ FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerF
                          int64_t hidden)
     : name_(b.prefix),
       activation_(c.activation),
-      up_(b.child("up"), b.config.width, {{hidden, formula.beta}}, c.ffn_bias),
-      down_(b.child("down"), hidden,
-            {{b.config.width, formula.beta * formula.output_gain * output_scale(b.config)}}, c.ffn_bias) {
+      up_(b.child("up"), {b.config.width, {{hidden, formula.beta}}, c.ffn_bias, formula.reparam}),
+      down_(b.child("down"), {hidden,
+                              {{b.config.width, formula.beta * formula.output_gain * output_scale(b.config)}},
+                              c.ffn_bias,
+                              formula.reparam}) {
   if (c.gated) {
-    gate_.emplace(b.child("gate"), b.config.width, std::vector<Linear::Part>{{hidden, formula.beta}},
-                  c.ffn_bias);
+    gate_ = Linear(b.child("gate"), {b.config.width, {{hidden, formula.beta}}, c.ffn_bias, formula.reparam});
   }
   if (formula.norm_inner) norm_inner_.emplace(b.child("norm_inner"), c, hidden);
 }
@@ -21,15 +22,16 @@ FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerF
 Tensor FeedForward::forward(Context& context, const Tensor& x) const {
   // Close observers are shown `up` with its bias, and the plain composition adds it at once.
   if (!gate_ && !norm_inner_ && !context.plain && !closely(context)) {
-    ops::LinearWeights up = up_.weights();
+    ops::LinearWeights up = up_.weights(context);
     const Tensor bias = std::exchange(up.bias, Tensor());
-    return ops::activated_linear(context, ops::linear(context, x, up), bias, activation_, down_.weights());
+    return ops::activated_linear(context, ops::linear(context, x, up), bias, activation_,
+                                 down_.weights(context));
   }
   const Tensor up = up_.forward(context, x);
   const Tensor gate = gate_ ? gate_->forward(context, x) : Tensor();
   if (gate_) observe_closely(context, name_, "gate", gate);
   observe_closely(context, name_, "up", up);
-  if (gate_ && !norm_inner_) return ops::gated_linear(context, gate, up, activation_, down_.weights());
+  if (gate_ && !norm_inner_) return ops::gated_linear(context, gate, up, activation_, down_.weights(context));
   const Tensor hidden =
       gate_ ? ops::gated(context, gate, up, activation_) : ops::activation(context, up, activation_);
   if (!norm_inner_) return down_.forward(context, hidden);

@@ -11,20 +11,34 @@ double Builder::std(int64_t inputs, int64_t outputs, double gain) const {
   return gain * config.init_std / std::sqrt(width_ratio(config));
 }
 
-Linear::Linear(const Builder& b, int64_t inputs, const std::vector<Part>& parts, bool bias) {
+Linear::Linear(const Builder& b, const Spec& spec) {
   Parameter weight{.name = b.name("weight"), .role = Role::matrix, .in_out = b.config.linear_in_out};
   int64_t outputs = 0;
-  for (const Part& part : parts) {
-    weight.init.push_back({part.outputs, b.std(inputs, part.outputs, part.gain)});
+  weight.init.reserve(spec.parts.size());
+  for (const Part& part : spec.parts) {
+    weight.init.push_back({part.outputs, b.std(spec.inputs, part.outputs, part.gain)});
     outputs += part.outputs;
   }
-  weight.shape = weight.in_out ? Shape{inputs, outputs} : Shape{outputs, inputs};
+  weight.shape = weight.in_out ? Shape{spec.inputs, outputs} : Shape{outputs, spec.inputs};
   weight_ = b.table.add(std::move(weight));
-  if (bias) bias_ = b.table.add({.name = b.name("bias"), .shape = {outputs}, .role = Role::bias});
+  if (spec.reparam == Reparam::sigma) add_reparam(b, spec);
+  if (spec.bias) bias_ = b.table.add({.name = b.name("bias"), .shape = {outputs}, .role = Role::bias});
 }
 
-ops::LinearWeights Linear::weights() const {
-  return {weight_->value, bias_ ? bias_->value : Tensor(), weight_->in_out};
+void Linear::add_reparam(const Builder& b, const Spec& spec) {
+  const auto maps = static_cast<int64_t>(spec.parts.size());
+  weight_->gamma =
+      b.table.add({.name = b.name("gamma"), .shape = {maps}, .role = Role::gain, .starts_as = "sigma(W)"});
+  weight_->vectors = b.table.add({.name = b.name("singular"),
+                                  .shape = {maps, spec.inputs},
+                                  .role = Role::statistic,
+                                  .init = {{maps, 1}},
+                                  .starts_as = "singular vector"});
+}
+
+ops::LinearWeights Linear::weights(Context& context) const {
+  const ops::LinearWeights w{weight_->value, bias_ ? bias_->value : Tensor(), weight_->in_out};
+  return weight_->gamma ? ops::sigma_reparam(context, w, weight_->reparam()) : w;
 }
 
 }  // namespace plumb

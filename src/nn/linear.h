@@ -15,12 +15,23 @@ class Linear {
     int64_t outputs = 0;
     double gain = 1;
   };
-  Linear(const Builder& b, int64_t inputs, const std::vector<Part>& parts, bool bias);
+  struct Spec {
+    int64_t inputs = 0;
+    std::vector<Part> parts;
+    bool bias = false;
+    Reparam reparam = Reparam::none;
+  };
+  Linear(const Builder& b, const Spec& spec);
 
-  ops::LinearWeights weights() const;
-  Tensor forward(Context& context, const Tensor& x) const { return ops::linear(context, x, weights()); }
+  // The map itself, which a reparametrised one is made into here.
+  ops::LinearWeights weights(Context& context) const;
+  Tensor forward(Context& context, const Tensor& x) const {
+    return ops::linear(context, x, weights(context));
+  }
 
  private:
+  void add_reparam(const Builder& b, const Spec& spec);
+
   Parameter* weight_;
   Parameter* bias_ = nullptr;
 };

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "kernels/convert.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -78,15 +77,15 @@ std::string_view role_name(Role role) {
   return "?";
 }
 
-Tensor owned_f32(const Tensor& stored) {
-  Tensor wide = Tensor::empty(stored.shape());
-  widen({.src = stored.raw(),
-         .dtype = stored.dtype(),
-         .rows = stored.rows(),
-         .width = stored.width(),
-         .ld = stored.width(),
-         .dst = wide.f32()});
-  return wide;
+ops::SigmaReparam Parameter::reparam() const {
+  ops::SigmaReparam s{.gamma = gamma->value, .vectors = vectors->value, .outputs = {}};
+  s.outputs.reserve(init.size());
+  for (const InitPart& part : init) s.outputs.push_back(part.count);
+  return s;
+}
+
+void Parameter::follow() const {
+  if (gamma) ops::follow({.weight = value, .bias = {}, .in_out = in_out}, reparam());
 }
 
 void Parameter::make_unit() const {
@@ -109,6 +108,7 @@ void Parameter::make_unit() const {
 }
 
 std::string Parameter::init_words() const {
+  if (!starts_as.empty()) return std::string(starts_as);
   if (init.empty()) return fmt::format("{:.4g}", constant);
   std::string words;
   for (size_t i = 0; i < init.size(); ++i) {
@@ -143,6 +143,11 @@ void ParameterTable::initialize(uint64_t seed) {
       draw(*p, {seed, name_hash(p->name)});
       p->make_unit();
     }
+  }
+  for (const auto& p : parameters_) {
+    if (!p->gamma) continue;
+    draw(*p->vectors, {seed, name_hash(p->vectors->name)});
+    ops::start({.weight = p->value, .bias = {}, .in_out = p->in_out}, p->reparam());
   }
   set_gradients();
 }

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/spectral.h"
 #include "plumb/config.h"
-#include "tensor/tensor.h"
 
 namespace plumb {
 
@@ -17,9 +17,9 @@ enum class Role {
   matrix,     // of a linear map, (out, in) or (in, out)
   embedding,  // a table looked up by id or position
   bias,
-  gain,       // of a norm
+  gain,       // of a norm, a head, a reparametrised matrix
   gate,       // g of a sub-layer
-  statistic,  // a buffer: running statistics, an untrained bias or table; never has a gradient
+  statistic,  // a buffer: running statistics, singular vectors, an untrained bias; never has a gradient
 };
 
 std::string_view role_name(Role role);
@@ -43,18 +43,20 @@ struct Parameter {
   std::vector<InitPart> init;  // empty: constant; else parts along the output dim, whose counts sum to it
   bool trainable = true;       // false: no gradient slot
   UnitLength unit = UnitLength::none;
-  ParameterScales scales{};  // on AdamW's options
-  Tensor value;              // f32 when trained; as stored in a file when only run
+  // Of a matrix under sigma-reparam, gamma and the singular vectors of its maps, whose outputs `init` counts.
+  Parameter *gamma = nullptr, *vectors = nullptr;
+  std::string_view starts_as;  // in words, where that follows from another parameter
+  ParameterScales scales{};    // on AdamW's options
+  Tensor value;                // f32 when trained; as stored in a file when only run
 
   // Decoupled weight decay reaches matrices and embeddings, by role and rank and not by name: never biases,
   // gains, gates or buffers, nor what is kept at length 1.
   bool decays() const { return shape.rank() >= 2 && role != Role::statistic && unit == UnitLength::none; }
-  void make_unit() const;          // the vectors of `unit` are given length 1; one of zeros stays
+  void make_unit() const;  // the vectors of `unit` are given length 1; one of zeros stays
+  ops::SigmaReparam reparam() const;
+  void follow() const;             // where there is gamma, the singular vectors go after the new value
   std::string init_words() const;  // "N(0, 0.02)", "1"
 };
-
-// A weight as f32 in memory of its own, which may be written.
-Tensor owned_f32(const Tensor& stored);
 
 class ParameterTable {
  public:

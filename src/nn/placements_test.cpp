@@ -87,6 +87,13 @@ TEST(Placements, ASecondStreamRunsThroughAllLayers) {
   EXPECT_NE(sublayer_formula(c, Side::decoder, 2).dual, sublayer_formula(c, Side::decoder, 0).dual);
 }
 
+TEST(Placements, SigmaReparamInWords) {
+  ModelConfig c = decoder(Placement::post_norm, 2);
+  c.layer.reparam = Reparam::sigma;
+  EXPECT_EQ(sublayer_formula(c, Side::decoder, 0).str(),
+            "y = N(x + F(x)), each W of F as gamma W / sigma(W)");
+}
+
 // FixNorm: each token's vector has length 1, in both storage orders of a matrix likewise.
 TEST(Placements, UnitVectors) {
   for (const bool in_out : {false, true}) {

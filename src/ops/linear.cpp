@@ -1,8 +1,24 @@
 #include "ops/linear.h"
 
 #include "kernels/activation.h"
+#include "kernels/convert.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+
+namespace plumb {
+
+Tensor owned_f32(const Tensor& stored) {
+  Tensor wide = Tensor::empty(stored.shape());
+  widen({.src = stored.raw(),
+         .dtype = stored.dtype(),
+         .rows = stored.rows(),
+         .width = stored.width(),
+         .ld = stored.width(),
+         .dst = wide.f32()});
+  return wide;
+}
+
+}  // namespace plumb
 
 namespace plumb::ops {
 namespace {

@@ -5,6 +5,13 @@
 #include "ops/context.h"
 #include "plumb/activation.h"
 
+namespace plumb {
+
+// A weight as f32 in memory of its own, which may be written.
+Tensor owned_f32(const Tensor& stored);
+
+}  // namespace plumb
+
 namespace plumb::ops {
 
 struct LinearWeights {

@@ -71,6 +71,13 @@ const std::vector<ParameterUpdate>& Optimizer::step(double factor, double gradie
 
 double Optimizer::update(const Slot& slot, double factor, double gradient_scale) const {
   const Parameter& p = *slot.parameter;
+  const double moved = unit_step(slot, factor, gradient_scale);
+  p.follow();
+  return moved;
+}
+
+double Optimizer::unit_step(const Slot& slot, double factor, double gradient_scale) const {
+  const Parameter& p = *slot.parameter;
   if (p.unit == UnitLength::none) return rule_step(slot, factor, gradient_scale);
   const Tensor before = p.value.clone();
   rule_step(slot, factor, gradient_scale);

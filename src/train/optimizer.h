@@ -7,7 +7,8 @@
 // Weight decay is decoupled but for sgd, and reaches what Parameter::decays() says. A parameter whose
 // gradient was not written stays as it is. The same gradients and state give the same bits, whatever the
 // number of threads, but for the products in muon. AdamW's options are multiplied by the parameter's scales;
-// what is kept at length 1 (Parameter::unit) is brought back to it.
+// what is kept at length 1 (Parameter::unit) is brought back to it, and the singular vectors of a
+// reparametrised matrix follow it (Parameter::follow).
 #pragma once
 
 #include <vector>
@@ -51,6 +52,7 @@ class Optimizer {
     Tensor first, second;  // m and v, or u and undefined
   };
   double update(const Slot& slot, double factor, double gradient_scale) const;
+  double unit_step(const Slot& slot, double factor, double gradient_scale) const;
   double rule_step(const Slot& slot, double factor, double gradient_scale) const;
   double adamw(const Slot& slot, double factor, double gradient_scale) const;
   double sgd(const Slot& slot, double factor, double gradient_scale) const;

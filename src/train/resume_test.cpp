@@ -71,6 +71,14 @@ TEST_F(TrainerTest, ResumeIsBitForBitForAnEncoderDecoderWithBatchNorm) {
   expect_same_bits(folder, data, c, {5});
 }
 
+TEST_F(TrainerTest, ResumeIsBitForBitUnderSigmaReparam) {
+  const Dataset data = small_text_data(folder);
+  Case c{small_config(data), small_options()};
+  c.config.layer.reparam = Reparam::sigma;
+  c.options.accumulation = 2;
+  expect_same_bits(folder, data, c, {1, 6});
+}
+
 // As after kill -9: files are there up to some moment, and the process is gone.
 TEST_F(TrainerTest, ResumeWithoutAnyWarningIsBitForBit) {
   const Dataset data = small_text_data(folder);

@@ -80,6 +80,30 @@ TEST_F(TrainerTest, EveryOptimizerAndPrecisionLearns) {
   }
 }
 
+// The spectral norm that the kept vectors give stays near the true one, and gamma has moved.
+TEST_F(TrainerTest, SigmaReparamLearnsAndItsVectorsFollow) {
+  const Dataset data = small_text_data(folder);
+  ModelConfig config = small_config(data);
+  config.layer.reparam = Reparam::sigma;
+  Model model = Model::create(config, 1);
+  const Parameter& w = *model.transformer().parameters().find("decoder.1.feed_forward.up.weight");
+  const float start = w.gamma->value.f32()[0];
+  std::vector<double> losses;
+  Trainer(model, data, {.steps = 40, .batch = 8, .length = 32, .lr = 5e-3}, folder / "run")
+      .run({.step = [&](const StepMetrics& m) { losses.push_back(m.loss); }});
+  EXPECT_LT(losses.back(), losses.front() - 1.5);
+  EXPECT_NE(w.gamma->value.f32()[0], start);
+  ops::SigmaReparam s = w.reparam();
+  s.gamma = Tensor::of<float>({1}, {1});
+  s.vectors = s.vectors.clone();
+  const ops::LinearWeights map{.weight = w.value.without_grad(), .bias = {}, .in_out = false};
+  Context context;
+  const double kept = w.value.f32()[0] / ops::sigma_reparam(context, map, s).weight.f32()[0];
+  ops::start(map, s);
+  EXPECT_LE(kept, s.gamma.f32()[0] * (1 + 1e-5));
+  EXPECT_GT(kept, 0.9 * s.gamma.f32()[0]) << "one iteration a step, while W becomes another: 0.948 here";
+}
+
 // Refusals.
 
 TEST_F(TrainerTest, AFolderThatHoldsARunOrIsInUseIsRefused) {
