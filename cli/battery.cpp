@@ -13,7 +13,7 @@ namespace {
 
 struct BatteryFlags {
   plumb::BatteryOptions options;
-  std::string html, json, docs;
+  std::string from, html, json, docs;
   bool list = false;
 };
 
@@ -30,17 +30,27 @@ void write_lines(const std::string& path, const std::vector<plumb::BatteryExperi
   if (!out) throw plumb::Error(plumb::ErrorKind::file, "cannot write " + path);
 }
 
+void print(const plumb::BatteryExperiment& e) {
+  fmt::print("{}", plumb::battery_text(e));
+  std::fflush(stdout);
+}
+
+std::vector<plumb::BatteryExperiment> read(const std::string& path) {
+  auto done = plumb::read_battery(path);
+  for (const auto& e : done) print(e);
+  return done;
+}
+
+std::vector<plumb::BatteryExperiment> measure(plumb::BatteryOptions& options) {
+  plumb::catch_stop_signals();
+  options.begin = [](const plumb::BatteryEntry& e) { fmt::print(stderr, "{}. {} ...\n", e.number, e.title); };
+  options.end = print;
+  return plumb::run_battery(options);
+}
+
 void run(BatteryFlags& flags) {
   if (flags.list) return list_experiments();
-  plumb::catch_stop_signals();
-  flags.options.begin = [](const plumb::BatteryEntry& e) {
-    fmt::print(stderr, "{}. {} ...\n", e.number, e.title);
-  };
-  flags.options.end = [](const plumb::BatteryExperiment& e) {
-    fmt::print("{}", plumb::battery_text(e));
-    std::fflush(stdout);
-  };
-  const auto done = plumb::run_battery(flags.options);
+  const auto done = flags.from.empty() ? measure(flags.options) : read(flags.from);
   int failed = 0;
   for (const auto& e : done) failed += !e.passed();
   if (!flags.json.empty()) write_lines(flags.json, done);
@@ -67,6 +77,8 @@ void add_battery(CLI::App& app) {
   sub->add_flag("--list", flags->list, "list the experiments and end");
   sub->add_option("--text", flags->options.text,
                   "a text to train on, in place of the made one that the bounds are for");
+  sub->add_option("--from", flags->from, "no measuring: report what --json wrote before")
+      ->excludes("--quick", "--only", "--text");
   sub->add_option("--html", flags->html, "write the report, one HTML file");
   sub->add_option("--json", flags->json, "write the figures and curves, one JSON object a line");
   sub->add_option("--docs", flags->docs, "write a page for each placement into this folder");

@@ -31,9 +31,10 @@ struct BatteryExperiment {
   std::vector<BatteryFigure> figures;
   std::string x_name, y_name;
   std::vector<BatteryCurve> curves;
-  std::vector<std::string> remarks;     // where it differs from a paper, and why
-  std::vector<std::string> placements;  // whose pages it stands on
-  double seconds = 0;
+  std::vector<std::string> remarks;           // where it differs from a paper, and why
+  std::vector<std::string> placements;        // whose pages it stands on
+  std::string machine;                        // that it was measured on
+  double seconds = 0, processor_seconds = 0;  // the latter over all threads
   bool passed() const;
 };
 
@@ -58,6 +59,8 @@ std::vector<BatteryExperiment> run_battery(const BatteryOptions& options);
 
 std::string battery_text(const BatteryExperiment& experiment);
 std::string battery_json(const BatteryExperiment& experiment);  // one line
+// What lines of battery_json() say, by number; of two lines of one experiment the later. Throws Error(file).
+std::vector<BatteryExperiment> read_battery(const std::string& path);
 void write_battery_report(const std::vector<BatteryExperiment>& experiments, const std::string& out_html);
 // One page for each placement: formula, diagram, when to use it, and what these experiments measured of it.
 void write_placement_pages(const std::vector<BatteryExperiment>& experiments, const std::string& folder);

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <ctime>
 
-#include "base/json.h"
+#include "base/machine.h"
 #include "base/progress.h"
 #include "lab/battery.h"
 #include "plumb/error.h"
@@ -76,7 +76,7 @@ const std::vector<Entry> kEntries{
      "Deep training without warm-up",
      "Xiong 2020; Wang 2022; Liu 2020, 2004.08249",
      "18 layers, 300 steps, learning rates 0.001 and 0.003",
-     {P::post_norm, P::pre_norm, P::deep_norm, P::sandwich}},
+     {P::post_norm, P::pre_norm, P::deep_norm, P::sandwich, P::admin}},
     {7,
      false,
      true,
@@ -101,14 +101,31 @@ const std::vector<Entry> kEntries{
      "Liu 2020, 2004.08249",
      "encoders of 4 to 128 layers, 2 heads, feed-forward 64, weights moved by a thousandth of their "
      "spread, 4 seeds",
-     {P::pre_norm, P::post_norm, P::deep_norm}},
+     {P::pre_norm, P::post_norm, P::deep_norm, P::admin}},
+    {10,
+     true,
+     false,
+     battery::identities,
+     "Identities and equivalences",
+     "He 2016, 1603.05027; Ba 2016; Zhang 2019, 1910.07467; Nguyen 2019; Bachlechner 2020; Noci 2022; "
+     "Dehghani 2023; Kim 2025",
+     "models of 4 to 12 layers at init; differences are RMS, over the RMS of what they are differences of",
+     {P::re_zero, P::sandwich, P::sub_ln, P::pre_norm}},
+    {11,
+     true,
+     false,
+     battery::stream_gain,
+     "Composite gain of maps between streams",
+     "Zhu 2024, 2409.19606 (hyper-connections); Xie 2025, 2512.24880 (mHC)",
+     "4 streams, 60 maps of 1 + spread x N(0, 1), 50 draws, f64",
+     {}},
     {12,
      false,
      true,
      battery::reordered_qk_norm,
      "Output norms need QK-norm",
      "OLMo 2, 2501.00656",
-     "16 layers, learning rate 0.002, 400 steps",
+     "16 layers, learning rate 0.002, 400 steps, 3 seeds",
      {P::reordered, P::pre_norm}},
     {13,
      true,
@@ -124,7 +141,15 @@ const std::vector<Entry> kEntries{
      battery::z_loss,
      "z-loss",
      "Wortsman 2023, section 3.2",
-     "4 layers with QK-norm, learning rate 0.1, 400 steps",
+     "4 layers with QK-norm, learning rate 0.1, 400 steps, 3 seeds",
+     {P::pre_norm}},
+    {15,
+     false,
+     true,
+     battery::depth_transfer,
+     "Learning rates that carry over to other depths",
+     "Yang 2023, 2310.02244 (depth-muP)",
+     "pre-norm, 4 to 32 layers, base of 4 layers, six learning rates, 200 steps",
      {P::pre_norm}},
     {16,
      false,
@@ -141,6 +166,14 @@ const std::vector<Entry> kEntries{
      "BatchNorm in a Transformer",
      "Ioffe and Szegedy 2015, 1502.03167; Shen 2020, 2003.07845",
      "pre-norm, 4 layers; 300 steps",
+     {}},
+    {18,
+     false,
+     true,
+     battery::every_placement,
+     "Every placement, side by side",
+     "no paper's: report only",
+     "12 layers, each placement with its own init; learning rate 0.001, 300 steps",
      {}}};
 
 std::vector<const Entry*> chosen(const BatteryOptions& options) {
@@ -167,8 +200,9 @@ BatteryEntry entry_of(const Entry& e) {
   return {.number = e.number, .title = e.title, .quick = e.quick};
 }
 
-OrderedJson known(const std::optional<double>& x) {
-  return x && std::isfinite(*x) ? OrderedJson(*x) : OrderedJson(nullptr);
+// Of all threads of this process.
+double processor_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
 }  // namespace
@@ -199,10 +233,13 @@ std::vector<BatteryExperiment> run_battery(const BatteryOptions& options) {
     if (stop_requested()) throw Error(ErrorKind::interrupted, "stopped; nothing of the battery was written");
     if (options.begin) options.begin(entry_of(*e));
     BatteryExperiment x{.number = e->number, .title = e->title, .source = e->source, .setting = e->setting};
+    x.machine = describe(machine());
     for (const Placement p : e->placements) x.placements.push_back(enum_name(p));
     const auto start = std::chrono::steady_clock::now();
+    const double processor_start = processor_seconds();
     e->measure(setting, x);
     x.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    x.processor_seconds = processor_seconds() - processor_start;
     for (const BatteryFigure& f : x.figures) {
       if (!f.passed())
         x.remarks.push_back(
@@ -215,8 +252,9 @@ std::vector<BatteryExperiment> run_battery(const BatteryOptions& options) {
 }
 
 std::string battery_text(const BatteryExperiment& e) {
-  std::string text = fmt::format("{:>2}  {}  {}, {}\n", e.number, e.passed() ? "pass" : "FAIL", e.title,
-                                 format_duration(e.seconds));
+  std::string text =
+      fmt::format("{:>2}  {}  {}, {} ({} of processor time)\n", e.number, e.passed() ? "pass" : "FAIL",
+                  e.title, format_duration(e.seconds), format_duration(e.processor_seconds));
   for (const BatteryFigure& f : e.figures) {
     std::string bounds;
     if (f.low && f.high)
@@ -228,33 +266,8 @@ std::string battery_text(const BatteryExperiment& e) {
     text += fmt::format("      {} {}: {:.4g}{}{}\n", f.gated() ? (f.passed() ? "+" : "X") : " ", f.name,
                         f.value, bounds, f.expected.empty() ? "" : "   (" + f.expected + ")");
   }
+  for (const std::string& r : e.remarks) text += "      ! " + r + "\n";
   return text;
-}
-
-std::string battery_json(const BatteryExperiment& e) {
-  OrderedJson figures = OrderedJson::array(), curves = OrderedJson::array();
-  for (const BatteryFigure& f : e.figures) {
-    figures.push_back({{"name", f.name},
-                       {"value", known(f.value)},
-                       {"low", known(f.low)},
-                       {"high", known(f.high)},
-                       {"gated", f.gated()},
-                       {"passed", f.passed()},
-                       {"expected", f.expected}});
-  }
-  for (const BatteryCurve& c : e.curves) curves.push_back({{"name", c.name}, {"x", c.x}, {"y", c.y}});
-  return dump_json(OrderedJson{{"number", e.number},
-                               {"title", e.title},
-                               {"source", e.source},
-                               {"setting", e.setting},
-                               {"passed", e.passed()},
-                               {"seconds", e.seconds},
-                               {"figures", figures},
-                               {"x", e.x_name},
-                               {"y", e.y_name},
-                               {"curves", curves},
-                               {"remarks", e.remarks}},
-                   -1);
 }
 
 }  // namespace plumb

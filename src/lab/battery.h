@@ -28,7 +28,7 @@ struct Start {
   uint64_t seed = 1;
   double embedding_std = 1;
 };
-// A model with drawn weights.
+// A model with drawn weights; Admin's shortcuts profiled on drawn ids.
 std::unique_ptr<Transformer> started(const ModelConfig& config, const Start& start = {});
 
 Parameter& weight(const Transformer& model, const std::string& name);
@@ -46,6 +46,14 @@ double loss_and_gradients(const Transformer& model, const Rows& rows, Observer* 
 Tensor output_of(const Transformer& model, const Rows& rows);
 // RMS of the stream before each sub-layer and behind the last, before the final norm.
 std::vector<double> stream_rms(const Transformer& model, const Rows& rows);
+
+// What enters a stack's layers and what leaves them, and the gradients' norms at both ends.
+struct Ends : Observer {
+  void forward(const Site& site, const Tensor& value) override;
+  void backward(const Site& site, const Tensor& value, const Tensor& gradient) override;
+  Tensor first, last;
+  double top = 0, bottom = 0;
+};
 
 double rms(const Tensor& x);
 double rms_difference(const Tensor& a, const Tensor& b);
@@ -85,9 +93,9 @@ struct Job {
   Schedule schedule;
   Start start;
   bool watched = false;                       // whether `attention` and `log_z` are wanted
-  std::function<void(Transformer&)> inspect;  // shown the trained model
+  std::function<void(Transformer&)> inspect;  // shown the trained model, from any thread
 };
-// Trains each in turn.
+// Trains each, side by side on one thread each: the same result whatever the number of threads.
 std::vector<Trained> train_all(const Characters& text, const std::vector<Job>& jobs);
 
 // What experiments run with.
@@ -106,13 +114,18 @@ void deep_training(const Setting&, BatteryExperiment&);      // 6
 void warmup_depth(const Setting&, BatteryExperiment&);       // 7
 void skip_removal(const Setting&, BatteryExperiment&);       // 8
 void perturbation(const Setting&, BatteryExperiment&);       // 9
+void identities(const Setting&, BatteryExperiment&);         // 10
+void stream_gain(const Setting&, BatteryExperiment&);        // 11
 void reordered_qk_norm(const Setting&, BatteryExperiment&);  // 12
 void shortcut_scale(const Setting&, BatteryExperiment&);     // 13
 void z_loss(const Setting&, BatteryExperiment&);             // 14
+void depth_transfer(const Setting&, BatteryExperiment&);     // 15
 void degradation(const Setting&, BatteryExperiment&);        // 16
 void batch_norm(const Setting&, BatteryExperiment&);         // 17
+void every_placement(const Setting&, BatteryExperiment&);    // 18
 
 // Helpers of those that report.
+std::string machines(const std::vector<BatteryExperiment>& experiments);  // each once, "; " between
 void add(BatteryExperiment& e, const std::string& name, double value, std::optional<double> low,
          std::optional<double> high, const std::string& expected);
 inline void note(BatteryExperiment& e, const std::string& name, double value, const std::string& expected) {

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/check.h"
 #include "base/random.h"
 #include "kernels/reduce.h"
 #include "lab/battery.h"
+#include "model/profile.h"
 
 namespace plumb::battery {
 
@@ -41,6 +43,7 @@ std::unique_ptr<Transformer> started(const ModelConfig& config, const Start& sta
     const float own = p->name.find("position") == std::string::npos ? factor : 0.1f * factor;
     for (int64_t i = 0; i < p->value.numel(); ++i) p->value.f32()[i] *= own;
   }
+  if (wants_profile(config)) profile_shortcuts(*model, start.seed);
   return model;
 }
 
@@ -91,6 +94,19 @@ Tensor output_of(const Transformer& model, const Rows& rows) {
   return hidden(context, model, rows);
 }
 
+void Ends::forward(const Site& site, const Tensor& value) {
+  const std::string_view quantity = site.quantity;
+  if (quantity == "stream" && !first.defined()) first = value.clone();
+  if (quantity == "output") last = value.clone();
+}
+
+void Ends::backward(const Site& site, const Tensor&, const Tensor& gradient) {
+  const std::string_view quantity = site.quantity;
+  const double size = std::sqrt(sum_of_squares(gradient.numel(), gradient.f32()));
+  if (quantity == "output") top = size;
+  if (quantity == "stream") bottom = size;  // the first layer's comes last
+}
+
 double rms(const Tensor& x) {
   return std::sqrt(sum_of_squares(x.numel(), x.f32()) / static_cast<double>(x.numel()));
 }
@@ -116,6 +132,12 @@ std::vector<double> stream_rms(const Transformer& model, const Rows& rows) {
   Context context{.observer = &watch};
   hidden(context, model, rows);
   return watch.sizes;
+}
+
+std::string machines(const std::vector<BatteryExperiment>& experiments) {
+  std::set<std::string> names;
+  for (const BatteryExperiment& e : experiments) names.insert(e.machine);
+  return fmt::format("{}", fmt::join(names, "; "));
 }
 
 void add(BatteryExperiment& e, const std::string& name, double value, std::optional<double> low,

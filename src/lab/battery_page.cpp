@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/machine.h"
 #include "base/progress.h"
+#include "lab/battery.h"
 #include "lab/page.h"
 #include "plumb/battery.h"
 
@@ -33,9 +33,10 @@ std::string figures_table(const BatteryExperiment& e) {
 
 std::string section(const BatteryExperiment& e) {
   std::string html = fmt::format(
-      "<section id=\"e{0}\"><h2>{0}. {1}: {2}</h2>\n<p class=\"lead\">{3}. Setting: {4}. Took {5}.</p>\n",
+      "<section id=\"e{0}\"><h2>{0}. {1}: {2}</h2>\n<p class=\"lead\">{3}. Setting: {4}. Took {5} of "
+      "processor time.</p>\n",
       e.number, escaped(e.title), e.passed() ? "pass" : "FAIL", escaped(e.source), escaped(e.setting),
-      format_duration(e.seconds));
+      format_duration(e.processor_seconds));
   for (const std::string& r : e.remarks) html += "<p class=\"notice\">" + escaped(r) + "</p>\n";
   html += figures_table(e);
   if (!e.curves.empty()) {
@@ -50,10 +51,10 @@ std::string section(const BatteryExperiment& e) {
 
 void write_battery_report(const std::vector<BatteryExperiment>& experiments, const std::string& out_html) {
   OrderedJson data = {{"sites", OrderedJson::array()}, {"experiments", OrderedJson::array()}};
-  std::vector<std::vector<std::string>> rows{{"experiment", "result", "gates passed", "time"}};
+  std::vector<std::vector<std::string>> rows{{"experiment", "result", "gates passed", "processor time"}};
   std::string sections;
   int failed = 0;
-  double seconds = 0;
+  double seconds = 0, processor_seconds = 0;
   for (const BatteryExperiment& e : experiments) {
     data["experiments"].push_back(OrderedJson::parse(battery_json(e)));
     int gates = 0, passed = 0;
@@ -63,15 +64,18 @@ void write_battery_report(const std::vector<BatteryExperiment>& experiments, con
     }
     failed += !e.passed();
     seconds += e.seconds;
+    processor_seconds += e.processor_seconds;
     rows.push_back({fmt::format("{}. {}", e.number, e.title), e.passed() ? "pass" : "FAIL",
-                    fmt::format("{} of {}", passed, gates), format_duration(e.seconds)});
+                    fmt::format("{} of {}", passed, gates), format_duration(e.processor_seconds)});
     sections += section(e);
   }
   const std::string summary = fmt::format(
-      "<section><h2>Summary</h2>\n<p class=\"words\">{} of {} experiments pass, in {} on "
+      "<section><h2>Summary</h2>\n<p class=\"words\">{} of {} experiments pass, in {} ({} of processor time) "
+      "on "
       "{}.</p>\n{}</section>\n",
       experiments.size() - static_cast<size_t>(failed), experiments.size(), format_duration(seconds),
-      escaped(describe(machine())), html_table("Experiments", rows));
+      format_duration(processor_seconds), escaped(battery::machines(experiments)),
+      html_table("Experiments", rows));
   write_file_atomically(out_html, walk_page({"battery", "The stability battery", summary + sections,
                                              script_data(data), "battery.js"}));
 }

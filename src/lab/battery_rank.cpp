@@ -158,15 +158,15 @@ void skip_removal(const Setting& setting, BatteryExperiment& e) {
   note(e, "loss without context", plateau, "calibrated 3.39");
   for (size_t i = 0; i < 3; ++i) {
     const int64_t layers = jobs[i].config.decoder_layers;
-    note(e, fmt::format("without shortcuts, {} layers: loss", layers), trained[i].loss,
+    note(e, fmt::format("plain (no shortcuts), {} layers: loss", layers), trained[i].loss,
          "calibrated 2.16, 3.36, 3.39");
     note(e, fmt::format("pre-norm, {} layers: loss", layers), trained[3 + i].loss,
          "calibrated 1.87, 1.77, 1.74");
   }
-  add(e, "without shortcuts: loss of 12 layers less that of 2", trained[2].loss - trained[0].loss, 0.1, {},
+  add(e, "plain (no shortcuts): loss of 12 layers less that of 2", trained[2].loss - trained[0].loss, 0.1, {},
       "rises");
-  add(e, "without shortcuts, 12 layers: loss less that without context", trained[2].loss - plateau, -0.1, {},
-      "stuck");
+  add(e, "plain (no shortcuts), 12 layers: loss less that without context", trained[2].loss - plateau, -0.1,
+      {}, "stuck");
   add(e, "pre-norm: loss of 12 layers less that of 2", trained[5].loss - trained[3].loss, {}, 0, "falls");
 }
 

@@ -7,6 +7,8 @@
 
 #include "base/file.h"
 #include "base/test_support.h"
+#include "plumb/signal.h"
+#include "plumb/threads.h"
 
 namespace plumb {
 namespace {
@@ -47,13 +49,18 @@ TEST(Battery, AnUnknownNumberAndATooShortTextAreRefused) {
   error_of(ErrorKind::input, [&] { run_battery({.only = {14}, .text = folder / "short.txt"}); });
 }
 
-TEST(Battery, TrainingIsTheSameEachTimeAndLearns) {
+// The same losses beside another on two threads and alone on one, and a model that learns.
+TEST(Battery, TrainingIsTheSameOnAnyNumberOfThreadsAndLearns) {
   const battery::Characters text("");
   const std::vector<battery::Job> jobs(2, {.config = battery::small_config(Placement::pre_norm, 1),
                                            .schedule = {.steps = 30, .lr = 3e-3},
                                            .watched = true});
+  const int before = threads();
+  set_threads(2);
   const auto both = battery::train_all(text, jobs);
+  set_threads(1);
   const auto one = battery::train_all(text, {jobs[0]});
+  set_threads(before);
   EXPECT_EQ(both[0].losses, both[1].losses);
   ASSERT_EQ(one[0].losses.size(), 30u);
   EXPECT_EQ(one[0].losses, both[0].losses);
@@ -61,6 +68,53 @@ TEST(Battery, TrainingIsTheSameEachTimeAndLearns) {
   EXPECT_GT(one[0].attention.largest_logit, 0);
   EXPECT_GT(one[0].attention.entropy, 0);
   EXPECT_LE(one[0].attention.entropy, 1);
+}
+
+TEST(Battery, AStopEndsTrainingsSideBySide) {
+  const battery::Characters text("");
+  std::vector<battery::Job> jobs(
+      4, {.config = battery::small_config(Placement::pre_norm, 1), .schedule = {.steps = 3}});
+  jobs[1].inspect = [](Transformer&) { request_stop(); };
+  error_of(ErrorKind::interrupted, [&] { battery::train_all(text, jobs); });
+  forget_stop();
+}
+
+TEST(Battery, AdminIsProfiled) {
+  const auto model = battery::started(battery::small_config(Placement::admin, 4));
+  EXPECT_EQ(battery::weight(*model, "decoder.0.attention.shortcut").value.f32()[0], 1);
+  EXPECT_GT(battery::weight(*model, "decoder.3.feed_forward.shortcut").value.f32()[0], 1.5);
+}
+
+TEST(Battery, IdentitiesHold) {
+  const auto done = run_battery({.only = {10}});
+  EXPECT_TRUE(done[0].passed()) << battery_text(done[0]);
+}
+
+TEST(Battery, ResultsAreReadAsTheyWereWritten) {
+  BatteryExperiment e{.number = 7, .title = "t", .source = "s", .setting = "w", .x_name = "x", .y_name = "y"};
+  battery::add(e, "within", 1.25, 0.5, {}, "a | b");
+  battery::add(e, "not a number", NAN, 0, 1, "");
+  battery::note(e, "reported", -3, "");
+  e.curves = {{"c", {1, 2}, {3, 4}}};
+  e.remarks = {"r"};
+  e.placements = {"admin"};
+  e.machine = "m";
+  e.seconds = 2;
+  e.processor_seconds = 3;
+  const TempFolder folder;
+  BatteryExperiment other = e;
+  other.number = 2;
+  write_file_atomically(folder / "b.jsonl", battery_json(e) + "\n" + battery_json(other) + "\n");
+  const auto back = read_battery(folder / "b.jsonl");
+  ASSERT_EQ(back.size(), 2u);
+  EXPECT_EQ(back[0].number, 2);
+  EXPECT_EQ(battery_json(back[1]), battery_json(e));
+  EXPECT_EQ(battery_text(back[1]), battery_text(e));
+
+  for (const char* wrong : {"", "{\"number\": 1}\n", "[]\n", "{\n"}) {
+    write_file_atomically(folder / "wrong.jsonl", wrong);
+    error_of(ErrorKind::file, [&] { read_battery(folder / "wrong.jsonl"); });
+  }
 }
 
 TEST(Battery, EveryPlacementHasAPageWithItsFormulaPictureAndFiguresSlow) {
@@ -73,7 +127,11 @@ TEST(Battery, EveryPlacementHasAPageWithItsFormulaPictureAndFiguresSlow) {
     EXPECT_EQ(page.find("## When to use it\n\n\n"), std::string::npos) << name << " lacks its words";
     EXPECT_EQ(read_file(folder / (std::string("docs/") + name + ".svg")).substr(0, 4), "<svg");
   }
-  EXPECT_NE(read_file(folder / "docs/deep-norm.md").find("beta^2 / alpha^2"), std::string::npos);
+  EXPECT_NE(read_file(folder / "docs/deep-norm.md").find("\\|2N 2 beta^2 / alpha^2 - 1\\|"),
+            std::string::npos);
+  EXPECT_NE(read_file(folder / "docs/mix-ln.md").find("(layers 4 to 12)"), std::string::npos);
+  EXPECT_NE(read_file(folder / "docs/normformer.svg").find("heads scaled"), std::string::npos);
+  EXPECT_NE(read_file(folder / "docs/resi-dual.svg").find(">r</text>"), std::string::npos);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/file.h"
+#include "base/parallel.h"
 #include "base/random.h"
 #include "lab/battery.h"
 #include "plumb/error.h"
@@ -215,9 +216,15 @@ Rows Characters::rows(uint64_t seed, uint64_t step, int64_t count, int64_t lengt
 }
 
 std::vector<Trained> train_all(const Characters& text, const std::vector<Job>& jobs) {
-  std::vector<Trained> results;
-  results.reserve(jobs.size());
-  for (const Job& job : jobs) results.push_back(train(text, job));
+  // The longest first, so that threads end at nearly one time.
+  std::vector<size_t> order(jobs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto cost = [&](size_t i) {
+    return jobs[i].config.decoder_layers * jobs[i].schedule.steps * jobs[i].schedule.rows;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return cost(a) > cost(b); });
+  std::vector<Trained> results(jobs.size());
+  parallel_for(order.size(), [&](size_t i, size_t) { results[order[i]] = train(text, jobs[order[i]]); });
   return results;
 }
 

@@ -4,9 +4,8 @@
 #include <algorithm>
 
 #include "base/file.h"
-#include "base/machine.h"
 #include "lab/battery.h"
-#include "lab/page.h"
+#include "lab/placement_diagram.h"
 
 namespace plumb {
 namespace {
@@ -73,54 +72,64 @@ std::string when(const std::string& name) {
   return "";
 }
 
-void box(std::string& svg, int y, const std::string& words) {
-  svg += fmt::format(
-      "<rect x=\"130\" y=\"{}\" width=\"172\" height=\"30\" rx=\"6\"/><text x=\"216\" y=\"{}\" "
-      "text-anchor=\"middle\">{}</text>\n",
-      y - 15, y + 5, escaped(words));
+// What a layer's sub-layers are, where they differ by kind or by layer; of formulas that change with every
+// layer, the first and the last.
+std::vector<DrawnSublayer> sublayers_of(const ModelConfig& c) {
+  struct Run {
+    int64_t first, last;
+    SublayerFormula attention, transform;
+  };
+  std::vector<Run> runs;
+  for (int64_t i = 0; i < c.decoder_layers; ++i) {
+    const Run run{i, i, sublayer_formula(c, Side::decoder, i),
+                  sublayer_formula(c, Side::decoder, i, SublayerPart::feed_forward)};
+    if (!runs.empty() && runs.back().attention == run.attention && runs.back().transform == run.transform)
+      runs.back().last = i;
+    else
+      runs.push_back(run);
+  }
+  if (runs.size() > 2) runs.erase(runs.begin() + 1, runs.end() - 1);
+  std::vector<DrawnSublayer> all;
+  for (const Run& r : runs) {
+    const std::string where = runs.size() == 1    ? ""
+                              : r.first == r.last ? fmt::format("layer {}", r.first + 1)
+                                                  : fmt::format("layers {} to {}", r.first + 1, r.last + 1);
+    const std::string of = where.empty() ? "" : where + ", ";
+    const NormKind norm = resolved_layer(c, Side::decoder, r.first).norm;
+    if (r.attention == r.transform) {
+      all.push_back({where, r.attention, norm});
+    } else {
+      all.push_back({of + "attention", r.attention, norm});
+      all.push_back({of + "feed-forward", r.transform, norm});
+    }
+  }
+  return all;
 }
 
-// The block from its formula: the stream runs down on the left, the branch on the right.
-std::string diagram(const SublayerFormula& f) {
-  std::vector<std::string> boxes;
-  if (f.norm_in) boxes.emplace_back("norm");
-  if (f.s != 1) boxes.push_back(fmt::format("× {:.3g}", f.s));
-  boxes.emplace_back(f.norm_inner ? "F, norm inside" : "F: attention, feed-forward");
-  if (f.norm_branch) boxes.emplace_back("norm");
-  if (f.gate != GateKind::constant) boxes.push_back(fmt::format("× g, from {:.3g}", f.gate_value));
-  const int sum = 70 + static_cast<int>(boxes.size()) * 46, end = sum + (f.norm_out ? 62 : 12);
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 320 {}\" width=\"320\" role=\"img\" "
-      "aria-label=\"{}\" font-family=\"sans-serif\" font-size=\"13\">\n"
-      "<style>svg{{color:#1c1e22;background:#fff}}rect{{fill:#f4f3f0;stroke:#5c6370}}path{{fill:none;stroke-"
-      "width:2}}"
-      "text{{fill:#1c1e22}}</style>\n",
-      end + 40, escaped(f.str()));
-  svg += fmt::format("<path d=\"M52 8 V{}\" stroke=\"#0067a5\"{}/>\n", sum - 12,
-                     f.alpha == 0 ? " stroke-dasharray=\"2 6\"" : "");
-  svg += fmt::format("<path d=\"M52 40 H216 V{0} H66\" stroke=\"#c44601\"/>\n", sum);
-  svg += "<text x=\"20\" y=\"20\">x</text>\n";
-  if (f.alpha == 0) svg += fmt::format("<text x=\"60\" y=\"{}\">no shortcut</text>\n", sum / 2 + 20);
-  if (f.alpha != 0 && f.alpha != 1)
-    svg += fmt::format("<text x=\"60\" y=\"{}\">× {:.3g}</text>\n", sum / 2 + 20, f.alpha);
-  for (size_t i = 0; i < boxes.size(); ++i) box(svg, 80 + static_cast<int>(i) * 46, boxes[i]);
-  svg += fmt::format(
-      "<circle cx=\"52\" cy=\"{0}\" r=\"12\" fill=\"#fff\" stroke=\"#5c6370\"/><path d=\"M46 {0} h12 M52 {1} "
-      "v12\" "
-      "stroke=\"#1c1e22\"/>\n",
-      sum, sum - 6);
-  svg += fmt::format("<path d=\"M52 {} V{}\" stroke=\"#0067a5\"/>\n", sum + 12, end + 30);
-  if (f.norm_out)
-    svg += fmt::format(
-        "<rect x=\"8\" y=\"{}\" width=\"88\" height=\"30\" rx=\"6\"/><text x=\"52\" y=\"{}\" "
-        "text-anchor=\"middle\">norm</text>\n",
-        sum + 26, sum + 46);
-  return svg + fmt::format("<text x=\"20\" y=\"{}\">y</text>\n</svg>\n", end + 28);
+std::string formulas(const std::vector<DrawnSublayer>& sublayers, const char* before, const char* between) {
+  std::string words;
+  for (const DrawnSublayer& d : sublayers) {
+    if (!words.empty()) words += between;
+    words += before + d.formula.str();
+    if (d.formula.norm_inner) words += ", N inside F too";
+    if (d.formula.head_scale) words += ", heads scaled";
+    if (d.norm == NormKind::shift) words += ", N(x) = x + b with a learned number b";
+    if (!d.caption.empty()) words += " (" + d.caption + ")";
+  }
+  return words;
 }
 
 std::string init_words(const SublayerFormula& f, const ModelConfig& c) {
   std::string words = enum_name(init_of(c));
   if (f.beta != 1) words += fmt::format(", times {:.4g} on V, output and feed-forward", f.beta);
+  if (f.output_gain == 0) words += ", 0 in the last matrix of a branch";
+  if (f.profiled) words += ", shortcuts by a profiling pass";
+  return words;
+}
+
+// A cell of a table in Markdown.
+std::string cell(std::string words) {
+  for (size_t at = 0; (at = words.find('|', at)) != std::string::npos; at += 2) words.insert(at, 1, '\\');
   return words;
 }
 
@@ -132,7 +141,7 @@ std::string measured(const std::string& name, const std::vector<BatteryExperimen
     for (const BatteryFigure& f : e.figures) {
       const bool of_many = e.placements.size() > 1 && f.name.find(name) == std::string::npos;
       if (of_many) continue;
-      rows += fmt::format("| {} | {:.4g} | {} |\n", f.name, f.value, f.expected);
+      rows += fmt::format("| {} | {:.4g} | {} |\n", cell(f.name), f.value, cell(f.expected));
     }
     if (rows.empty()) continue;
     text += fmt::format(
@@ -155,16 +164,16 @@ void write_placement_pages(const std::vector<BatteryExperiment>& experiments, co
       c.init.reset();
       return c;
     }();
-    const SublayerFormula f = sublayer_formula(config, Side::decoder, 0);
-    write_file_atomically(join_path(folder, name + ".svg"), diagram(f));
+    const auto sublayers = sublayers_of(config);
+    write_file_atomically(join_path(folder, name + ".svg"), placement_diagram(sublayers));
     write_file_atomically(
         join_path(folder, name + ".md"),
-        fmt::format("# {0}\n\n    {1}\n\n![{1}]({0}.svg)\n\nValues are those of a decoder of 12 layers, "
-                    "first layer. Init: {2}.\n"
-                    "\n## When to use it\n\n{3}\n\n## What the battery measured\n\nOn {4}.\n{5}",
-                    name, f.str(), init_words(f, config), when(name), describe(machine()),
-                    measured(name, experiments)));
-    index += fmt::format("- [{0}]({0}.md): `{1}`\n", name, f.str());
+        fmt::format("# {0}\n\n{1}\n\n![The sub-layer of {0}]({0}.svg)\n\nValues are those of a decoder of 12 "
+                    "layers. Init: {2}.\n\n## When to use it\n\n{3}\n\n## What the battery measured\n\nOn "
+                    "{4}.\n{5}",
+                    name, formulas(sublayers, "    ", "\n"), init_words(sublayers.front().formula, config),
+                    when(name), battery::machines(experiments), measured(name, experiments)));
+    index += fmt::format("- [{0}]({0}.md): {1}\n", name, formulas(sublayers, "", "; "));
   }
   write_file_atomically(join_path(folder, "README.md"), index);
 }
