@@ -19,17 +19,7 @@ const maps = run.maps.map((map) => {
   heatMap.show(map);
   return heatMap;
 });
-drawDifferences();
-
-function drawAgain() {
+keepDrawn(() => {
   drawDifferences();
   for (const map of maps) map.draw();
-}
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
-for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) {
-  window.addEventListener(event, () => {
-    document.documentElement.classList.toggle("printing", printing);
-    drawAgain();
-    for (const chart of charts.values()) chart.resize();
-  });
-}
+});

@@ -101,7 +101,8 @@ std::string walk_page(const WalkPage& page) {
   std::string script;
   for (const std::string_view part :
        {std::string_view("report_common.js"), std::string_view("report_charts.js"),
-        std::string_view("report_heatmap.js"), std::string_view("report_diagram.js"), page.script}) {
+        std::string_view("report_series.js"), std::string_view("report_heatmap.js"),
+        std::string_view("report_diagram.js"), page.script}) {
     script += embedded_file(part);
   }
   return filled(embedded_file("walk.html"), {{"title", escaped(page.title)},

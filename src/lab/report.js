@@ -15,15 +15,6 @@ if (run.probe.step.length) {
   document.getElementById("instrument").hidden = true;
   document.getElementById("no-probe").hidden = false;
 }
-drawAll();
+keepDrawn(drawAll);
 trainingTables();
 if (run.probe.step.length) depthTables();
-
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) {
-  window.addEventListener(event, () => {
-    document.documentElement.classList.toggle("printing", printing);
-    drawAll();
-    for (const chart of charts.values()) chart.resize();
-  });
-}

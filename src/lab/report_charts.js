@@ -57,6 +57,19 @@ function drawChart(id, label, config) {
   }));
 }
 
+// Draws now, and again when the theme changes and for paper.
+function keepDrawn(draw) {
+  draw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) {
+    window.addEventListener(event, () => {
+      document.documentElement.classList.toggle("printing", printing);
+      draw();
+      for (const chart of charts.values()) chart.resize();
+    });
+  }
+}
+
 function line(label, points, look) {
   return {
     label,
@@ -73,11 +86,11 @@ function line(label, points, look) {
 }
 
 // "from 8.3 at step 1 to 2.1 at step 400", for those who hear the picture.
-function inWords(points) {
+function inWords(points, unit = "step") {
   const known = points.filter((p) => p.y !== null);
   if (!known.length) return "without a value";
   const first = known[0], last = known[known.length - 1];
-  return `from ${short(first.y)} at step ${first.x} to ${short(last.y)} at step ${last.x}`;
+  return `from ${short(first.y)} at ${unit} ${first.x} to ${short(last.y)} at ${unit} ${last.x}`;
 }
 
 function pointsOf(steps, values) {

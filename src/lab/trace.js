@@ -36,23 +36,13 @@ for (const [id, all] of Object.entries(run.maps)) {
   addTable(figure, all[0].title, ["", ...all[0].columns], () => all[0].rows.map((r, y) => [r, ...all[0].columns.map((_, x) => all[0].values[x][y])]));
 }
 makeDiagram();
-drawDepthLines();
+keepDrawn(() => {
+  drawDepthLines();
+  for (const map of maps) map.draw();
+});
 for (const {id, lines} of depthLines) {
   const shown = shownLines(lines), figure = document.getElementById(id);
   if (!figure || !shown.length) continue;
   addTable(figure, "By sub-layer", ["sub-layer", ...shown.map((l) => l.name)],
            () => shown[0].sites.filter((i) => i !== null).map((i) => [run.sites[i], ...shown.map((l) => l.values[0][l.sites.indexOf(i)])]));
-}
-
-function drawAgain() {
-  drawDepthLines();
-  for (const map of maps) map.draw();
-}
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
-for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) {
-  window.addEventListener(event, () => {
-    document.documentElement.classList.toggle("printing", printing);
-    drawAgain();
-    for (const chart of charts.values()) chart.resize();
-  });
 }
