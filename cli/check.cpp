@@ -15,6 +15,7 @@
 #include "commands.h"
 #include "model_folder.h"
 #include "plumb/error.h"
+#include "probe_flags.h"
 #include "run_settings.h"
 
 namespace plumb::cli {
@@ -26,6 +27,7 @@ using Findings = std::vector<CheckFinding>;
 struct CheckSettings {
   std::string model, text;
   bool json = false, sarif = false, strict = false, rules = false;
+  ProbeFlags probe;
 };
 
 const CheckRule& rule_of(const CheckFinding& finding) {
@@ -157,13 +159,16 @@ std::string read_text(const std::string& path) {
 
 Findings check(const CheckSettings& s) {
   const std::string folder = model_folder(s.model);
+  std::optional<Probe> probe = s.probe.open();
   if (!std::filesystem::is_directory(folder)) {
+    if (probe)
+      throw Error(ErrorKind::usage, "--probe watches the pass of a model: a recipe has none to watch yet");
     TrainCommand command{.recipe = s.model};
     add_settings(command);
     const ModelConfig config = recipe_config(command);
     return check_recipe(config, command.options);
   }
-  CheckOptions options;
+  CheckOptions options{.observer = probe ? probe->observer() : nullptr};
   if (!s.text.empty()) options.text = read_text(s.text);
   const auto recipe = std::filesystem::path(s.model) / "recipe.toml";
   if (folder != s.model && std::filesystem::exists(recipe)) {
@@ -176,6 +181,8 @@ Findings check(const CheckSettings& s) {
 }
 
 void run(const CheckSettings& s) {
+  if (s.rules && !s.probe.file.empty())
+    throw Error(ErrorKind::usage, "--rules checks nothing, so there is no pass that --probe could watch");
   if (s.rules) return print_rules();
   if (s.model.empty())
     throw Error(ErrorKind::usage, "check takes a model, a run or a recipe (plumb check --help)");
@@ -214,5 +221,6 @@ void add_check(CLI::App& app) {
   sub->add_flag("--sarif", s->sarif, "a SARIF 2.1.0 log, as code hosts and editors read it");
   sub->add_flag("--strict", s->strict, "warnings make the command fail too");
   sub->add_flag("--rules", s->rules, "list the rules as a Markdown table, and check nothing");
+  s->probe.add_file_to(*sub);
   sub->callback([s] { plumb::cli::run(*s); });
 }

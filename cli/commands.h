@@ -22,5 +22,6 @@ void add_trial(CLI::App& app);
 void add_diagnose(CLI::App& app);
 void add_battery(CLI::App& app);
 void add_report(CLI::App& app);
+void add_watch(CLI::App& app);
 void add_tokenizer(CLI::App& app);
 void add_bench(CLI::App& app);

@@ -9,6 +9,7 @@
 #include "model_folder.h"
 #include "plumb/compare.h"
 #include "plumb/error.h"
+#include "probe_flags.h"
 
 namespace plumb::cli {
 namespace {
@@ -18,6 +19,7 @@ struct CompareSettings {
   std::vector<int64_t> ids, decoder_ids;
   double tolerance = -1;
   bool weights = false;
+  ProbeFlags probe;
 };
 
 std::vector<int32_t> token_ids(const char* flag, const std::vector<int64_t>& ids) {
@@ -39,8 +41,8 @@ CompareInput input_of(const CompareSettings& s, const Model& model, bool needed)
   return {token_ids("--ids", s.ids), token_ids("--decoder-ids", s.decoder_ids)};
 }
 
-Comparison compared(const CompareSettings& s) {
-  CompareOptions o{.a = s.a, .b = s.b};
+Comparison compared(const CompareSettings& s, RunObserver* observer) {
+  CompareOptions o{.a = s.a, .b = s.b, .observer = observer};
   if (s.tolerance != -1) {
     if (!(s.tolerance >= 0) || std::isinf(s.tolerance)) {
       throw Error(ErrorKind::usage,
@@ -55,6 +57,7 @@ Comparison compared(const CompareSettings& s) {
   if (s.weights) {
     if (reference) throw Error(ErrorKind::usage, s.b + " is a file: --weights compares two models");
     if (!s.text.empty() || !s.ids.empty()) throw Error(ErrorKind::usage, "--weights reads no input");
+    if (observer) throw Error(ErrorKind::usage, "--weights makes no pass that --probe could watch");
     return Comparison::of_weights(a, Model::load(model_folder(s.b)), o);
   }
   if (reference) return Comparison::with_reference(a, s.b, input_of(s, a, false), o);
@@ -63,7 +66,8 @@ Comparison compared(const CompareSettings& s) {
 }
 
 void compare(const CompareSettings& s) {
-  const Comparison result = compared(s);
+  std::optional<Probe> probe = s.probe.open();
+  const Comparison result = compared(s, probe ? probe->observer() : nullptr);
   std::fputs(result.text().c_str(), stdout);
   if (!s.page.empty()) result.write_page(s.page);
   exit_status = result.equal() ? 0 : 1;
@@ -89,5 +93,6 @@ void add_compare(CLI::App& app) {
                   "relative difference that counts as equal (default: 1e-4, of weights 1e-6)");
   sub->add_flag("--weights", s->weights, "compare the weights, tensor by tensor");
   sub->add_option("--html", s->page, "write it as a page, too: one file that needs no network");
+  s->probe.add_file_to(*sub);
   sub->callback([s] { plumb::cli::compare(*s); });
 }

@@ -29,6 +29,7 @@ void add_commands(CLI::App& app) {
   add_diagnose(app);
   add_battery(app);
   add_report(app);
+  add_watch(app);
   add_tokenizer(app);
   add_bench(app);
 }

@@ -6,14 +6,18 @@
 
 namespace plumb::cli {
 
-void ProbeFlags::add_to(CLI::App& sub) {
+void ProbeFlags::add_file_to(CLI::App& sub) {
   sub.add_option("--probe", file, "file for what the model does inside, pass by pass, as JSON lines");
+}
+
+void ProbeFlags::add_to(CLI::App& sub) {
+  add_file_to(sub);
   every_given_ = sub.add_option("--probe-every", every, "passes between looks inside (default: 1)");
 }
 
 std::optional<Probe> ProbeFlags::open() const {
   if (file.empty()) {
-    if (every_given_->count() > 0)
+    if (every_given_ && every_given_->count() > 0)
       throw Error(ErrorKind::usage, "--probe-every needs --probe: the file to write to");
     return std::nullopt;
   }

@@ -14,6 +14,7 @@ struct ProbeFlags {
   int64_t every = 1;
 
   void add_to(CLI::App& sub);
+  void add_file_to(CLI::App& sub);  // --probe alone, of commands that make a pass or two
   // Nothing where no file was named. Throws Error(usage) for --probe-every without --probe, or below 1.
   std::optional<Probe> open() const;
 

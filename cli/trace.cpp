@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "model_folder.h"
 #include "plumb/trace.h"
+#include "probe_flags.h"
 
 namespace plumb::cli {
 namespace {
@@ -13,12 +14,16 @@ namespace {
 struct TraceSettings {
   std::string model, text, page;
   TraceOptions options;
+  ProbeFlags probe;
 };
 
 void trace(const TraceSettings& s) {
   const std::string folder = model_folder(s.model);
   Model model = Model::load(folder);
-  const Trace result(model, Tokenizer::load(folder), s.text, s.options);
+  std::optional<Probe> probe = s.probe.open();
+  TraceOptions options = s.options;
+  if (probe) options.observer = probe->observer();
+  const Trace result(model, Tokenizer::load(folder), s.text, options);
   std::fputs(result.text().c_str(), stdout);
   if (!s.page.empty()) result.write_page(s.page, s.model);
 }
@@ -38,5 +43,6 @@ void add_trace(CLI::App& app) {
   sub->add_flag("--grad", s->options.gradient,
                 "also the way back: by sub-layer, how much of the gradient came by the shortcut");
   sub->add_option("--html", s->page, "write the walk as a page, too: one file that needs no network");
+  s->probe.add_file_to(*sub);
   sub->callback([s] { plumb::cli::trace(*s); });
 }

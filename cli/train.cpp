@@ -129,7 +129,7 @@ void conclude(const TrainCommand& c, const Dataset& data, const TrainResult& res
     write_text(c.in_folder("sample.txt"), text);
     fmt::print("\n{}\n", text);
   }
-  write_report(c.folder(), c.in_folder("report.html"));
+  write_report({c.folder()}, c.in_folder("report.html"));
   if (result.best_validation) {
     fmt::print("best validation loss {:.4f} at step {}; {} steps skipped, {} spikes\n",
                *result.best_validation, result.best_step, result.skipped, result.spikes);

@@ -38,9 +38,12 @@ struct CheckFinding {
   std::string expected;  // likewise
 };
 
+class RunObserver;  // internal: Probe::observer() is one
+
 struct CheckOptions {
   std::string text;                      // sample for what is measured; "": a built-in one
   std::optional<TrainOptions> training;  // how the model was or will be trained, where that is known
+  RunObserver* observer = nullptr;  // sees the pass over the sample text, where one is made; null: nobody
 };
 
 const std::vector<CheckRule>& check_rules();  // by code

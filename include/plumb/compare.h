@@ -30,9 +30,12 @@ struct CompareInput {
 CompareInput compare_input(const Model& model, const Tokenizer& tokenizer, const std::string& text,
                            const std::string& target);
 
+class RunObserver;  // internal: Probe::observer() is one
+
 struct CompareOptions {
   std::optional<double> tolerance;  // unset: 1e-4, of weights 1e-6
   std::string a = "A", b = "B";     // what the two are called
+  RunObserver* observer = nullptr;  // sees A's pass and then B's (a reference has none); null: nobody
 };
 
 class Comparison {

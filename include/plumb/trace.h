@@ -18,10 +18,13 @@
 
 namespace plumb {
 
+class RunObserver;  // internal: Probe::observer() is one
+
 struct TraceOptions {
   std::string target;  // what an encoder-decoder's decoder reads behind its start token
   bool gradient =
       false;  // also back through the next-token loss, or of an encoder a masked-token loss, of the text
+  RunObserver* observer = nullptr;  // sees the text as a pass of its own; null: nobody
 };
 
 class Trace {

@@ -5,4 +5,4 @@ function pictureOf(e) {
           series: e.curves.map((c) => ({name: c.name, points: pointsOf(c.x, c.y)}))};
 }
 
-showSeries(run.experiments.filter((e) => e.curves.length).map(pictureOf));
+showSeries(page.experiments.filter((e) => e.curves.length).map(pictureOf));

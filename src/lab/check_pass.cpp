@@ -7,100 +7,80 @@
 #include "kernels/loss.h"
 #include "kernels/reduce.h"
 #include "kernels/rope.h"
-#include "ops/attention.h"
+#include "lab/trace_pass.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 
 namespace plumb {
 namespace {
 
+// Measures what every observer sees, and keeps of what a close one sees what attention and routing follow
+// from.
 class Collector : public Observer {
  public:
   explicit Collector(std::vector<CheckSite>& sites) : sites_(sites) {}
 
+  bool closely() const override { return true; }
   void forward(const Site& site, const Tensor& value) override {
-    const Moments m = moments(value.numel(), value.f32());
-    sites_.push_back(
-        {site.module, site.quantity, m.max_abs, m.rms, median_abs(value.numel(), value.f32()), m.not_finite});
-    if (std::string_view(site.quantity) == "stream") streams_[site.module] = value.clone();
+    const std::string_view quantity = site.quantity, module = site.module;
+    const bool of_stack = module.find('.') == std::string_view::npos;
+    if (quantity == "stream" || quantity == "branch" || (of_stack && quantity == "output")) {
+      const Moments m = moments(value.numel(), value.f32());
+      sites_.push_back({site.module, site.quantity, m.max_abs, m.rms, median_abs(value.numel(), value.f32()),
+                        m.not_finite});
+    }
+    const bool heads = quantity == "query" || quantity == "key" || quantity == "q" || quantity == "k";
+    if ((heads && module.ends_with(".attention")) ||
+        (quantity == "input" && module.ends_with(".feed_forward"))) {
+      kept_[{site.module, site.quantity}] = value.without_grad();
+    }
   }
   void backward(const Site&, const Tensor&, const Tensor&) override {}
 
-  // (1, T, C); null for a module that has not run.
-  const Tensor* stream(const std::string& module) const {
-    const auto it = streams_.find(module);
-    return it == streams_.end() ? nullptr : &it->second;
+  // (1, T, C); undefined for what the pass did not show.
+  Tensor kept(const std::string& module, const std::string& quantity) const {
+    const auto it = kept_.find({module, quantity});
+    return it == kept_.end() ? Tensor() : it->second;
   }
 
  private:
   std::vector<CheckSite>& sites_;
-  std::map<std::string, Tensor> streams_;
+  std::map<std::pair<std::string, std::string>, Tensor> kept_;
 };
 
 // What stands around one layer of the pass.
 struct LayerSite {
   const Transformer& model;
+  const Collector& seen;
   Side side;
-  int64_t index;
   LayerConfig layer;
-  SublayerFormula formula;
   std::string prefix;  // decoder.3
-
-  Tensor value(const std::string& name) const {
-    const Parameter* p = model.parameters().find(prefix + name);
-    return p ? p->value : Tensor();
-  }
 };
 
-Tensor normed(Context& context, const LayerSite& l, const std::string& norm, const Tensor& x, double s) {
-  return ops::norm(context, x,
-                   {.kind = l.layer.norm,
-                    .eps = l.layer.norm_eps,
-                    .unit_offset = l.layer.norm_unit_offset,
-                    .gain = l.value(norm + ".gain"),
-                    .bias = l.value(norm + ".bias"),
-                    .alpha = l.value(norm + ".alpha"),
-                    .running_mean = l.value(norm + ".running_mean"),
-                    .running_var = l.value(norm + ".running_var")},
-                   s);
-}
-
-Tensor branch_input(Context& context, const LayerSite& l, const std::string& sublayer, const Tensor& stream) {
-  return l.formula.norm_in ? normed(context, l, sublayer + ".norm_in", stream, l.formula.s) : stream;
-}
-
-Tensor projected(Context& context, const LayerSite& l, const std::string& name, const Tensor& x) {
-  return ops::linear(context, x,
-                     {l.value(name + ".weight"), l.value(name + ".bias"), l.model.config().linear_in_out});
-}
-
-// Queries (T, H, D) or keys (T, K, D) of a layer, before rotary positions.
+// Queries (T, H, D) or keys (T, K, D) of a layer.
 struct Heads {
   std::vector<float> x;
   int64_t heads = 0;
 };
 
-Heads heads_of(Context& context, const LayerSite& l, const Tensor& input, bool query) {
-  const int64_t rows = input.rows(), d = l.layer.head_dim, q = l.layer.heads * d;
-  Heads h{.heads = query ? l.layer.heads : l.layer.kv_heads};
-  const int64_t width = h.heads * d;
-  const bool fused = l.layer.qkv_fused;
-  const Tensor all = projected(context, l,
-                               fused   ? ".attention.qkv"
-                               : query ? ".attention.query"
-                                       : ".attention.key",
-                               input);
-  const int64_t first = fused && !query ? q : 0;
-  Tensor part = Tensor::empty({rows, width});
-  for (int64_t t = 0; t < rows; ++t)
-    std::copy_n(all.f32() + t * all.width() + first, width, part.f32() + t * width);
+// As they met in the pass.
+Heads met(const LayerSite& l, bool query) {
+  const Tensor x = l.seen.kept(l.prefix + ".attention", query ? "q" : "k");
+  return {{x.f32(), x.f32() + x.numel()}, query ? l.layer.heads : l.layer.kv_heads};
+}
+
+// As projected and normed, before rotary positions.
+Heads unturned(const LayerSite& l, bool query) {
+  const std::string module = l.prefix + ".attention";
+  Tensor x = l.seen.kept(module, query ? "query" : "key");
   if (l.layer.qk_norm != QkNorm::none) {
-    const int64_t group = l.layer.qk_norm == QkNorm::whole ? width : d;
-    part = normed(context, l, query ? ".attention.query_norm" : ".attention.key_norm",
-                  part.reshape({rows * width / group, group}), 1);
+    const int64_t group = l.layer.qk_norm == QkNorm::whole ? x.width() : l.layer.head_dim;
+    Context context;
+    x = ops::norm(context, x.reshape({x.numel() / group, group}),
+                  norm_weights(l.model.parameters(), module + (query ? ".query_norm" : ".key_norm"), l.layer),
+                  1);
   }
-  h.x.assign(part.f32(), part.f32() + rows * width);
-  return h;
+  return {{x.f32(), x.f32() + x.numel()}, query ? l.layer.heads : l.layer.kv_heads};
 }
 
 void turn(const LayerSite& l, Heads& h, bool interleaved) {
@@ -167,32 +147,30 @@ AttentionSums attention_sums(const LayerSite& l, const Heads& q, const Heads& k)
   return sums;
 }
 
-CheckAttention attention_of(Context& context, const LayerSite& l, const Tensor& stream) {
-  const Tensor input = branch_input(context, l, ".attention", stream);
-  const Heads q = heads_of(context, l, input, true), k = heads_of(context, l, input, false);
-  CheckAttention a{.module = l.prefix + ".attention"};
+CheckAttention attention_of(const LayerSite& l) {
   const ModelConfig& c = l.model.config();
-  a.rotary = c.positions == Positions::rope && l.layer.rotary;
-  const auto with = [&](bool interleaved) {
-    Heads tq = q, tk = k;
-    if (a.rotary) {
-      turn(l, tq, interleaved);
-      turn(l, tk, interleaved);
-    }
-    return attention_sums(l, tq, tk);
-  };
-  const AttentionSums own = with(c.rope_interleaved);
-  a.max_logit = own.max_logit;
-  a.entropy = own.entropy;
-  a.distance = own.distance;
-  a.other_distance = a.rotary ? with(!c.rope_interleaved).distance : own.distance;
+  const AttentionSums own = attention_sums(l, met(l, true), met(l, false));
+  CheckAttention a{.module = l.prefix + ".attention",
+                   .max_logit = own.max_logit,
+                   .entropy = own.entropy,
+                   .distance = own.distance,
+                   .other_distance = own.distance,
+                   .rotary = c.positions == Positions::rope && l.layer.rotary};
+  if (!a.rotary) return a;
+  Heads q = unturned(l, true), k = unturned(l, false);
+  turn(l, q, !c.rope_interleaved);
+  turn(l, k, !c.rope_interleaved);
+  a.other_distance = attention_sums(l, q, k).distance;
   return a;
 }
 
-CheckRouting routing_of(Context& context, const LayerSite& l, const Tensor& stream) {
-  const Tensor logits =
-      projected(context, l, ".feed_forward.router", branch_input(context, l, ".feed_forward", stream));
-  CheckRouting r{.module = l.prefix + ".feed_forward", .tokens = std::vector<int64_t>(logits.width())};
+CheckRouting routing_of(const LayerSite& l, const Tensor& input) {
+  const std::string module = l.prefix + ".feed_forward";
+  Context context;
+  const Tensor logits = ops::linear(
+      context, input,
+      {l.model.parameters().find(module + ".router.weight")->value, {}, l.model.config().linear_in_out});
+  CheckRouting r{.module = module, .tokens = std::vector<int64_t>(logits.width())};
   std::vector<int64_t> order(static_cast<size_t>(logits.width()));
   for (int64_t t = 0; t < logits.rows(); ++t) {
     const float* z = logits.f32() + t * logits.width();
@@ -239,21 +217,15 @@ double other_loss_of(const Transformer& model, const Tokens& tokens, const std::
   return loss_of(other, tokens, ids);
 }
 
-void measure_layers(Context& context, const Transformer& model, const Collector& seen, CheckPass& pass) {
+void measure_layers(const Transformer& model, const Collector& seen, CheckPass& pass) {
   const ModelConfig& c = model.config();
   for (const Side side : {Side::encoder, Side::decoder}) {
-    const int64_t layers = side == Side::encoder ? c.encoder_layers : c.decoder_layers;
-    for (int64_t i = 0; i < layers; ++i) {
-      const LayerSite l{model,
-                        side,
-                        i,
-                        resolved_layer(c, side, i),
-                        sublayer_formula(c, side, i),
-                        (side == Side::encoder ? "encoder." : "decoder.") + std::to_string(i)};
-      if (const Tensor* x = seen.stream(l.prefix + ".attention"))
-        pass.attention.push_back(attention_of(context, l, *x));
-      if (const Tensor* x = seen.stream(l.prefix + ".feed_forward"); x && l.layer.experts > 0)
-        pass.routing.push_back(routing_of(context, l, *x));
+    for (int64_t i = 0; i < layers_of(c, side); ++i) {
+      const LayerSite l{model, seen, side, resolved_layer(c, side, i),
+                        std::string(stack_name(side)) + "." + std::to_string(i)};
+      if (seen.kept(l.prefix + ".attention", "q").defined()) pass.attention.push_back(attention_of(l));
+      const Tensor input = seen.kept(l.prefix + ".feed_forward", "input");
+      if (input.defined() && l.layer.experts > 0) pass.routing.push_back(routing_of(l, input));
     }
   }
 }
@@ -270,8 +242,7 @@ CheckPass check_pass(const Transformer& model, const std::vector<int32_t>& ids, 
   if (c.has_encoder()) memory = model.encode(context, tokens);
   const Tensor last = c.has_decoder() ? model.decode(context, tokens, memory) : memory;
   pass.token_cosine = mean_cosine(last);
-  Context quiet;
-  measure_layers(quiet, model, collector, pass);
+  measure_layers(model, collector, pass);
   if (c.positions == Positions::rope && !c.has_encoder() && c.head == Head::language_model) {
     pass.loss = loss_of(model, tokens, ids);
     pass.other_loss = other_loss_of(model, tokens, ids);

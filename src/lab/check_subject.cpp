@@ -113,9 +113,12 @@ std::vector<int32_t> sample_ids(const CheckSubject& s, const std::string& text) 
   return ids;
 }
 
-void run_sample(CheckSubject& s, const std::string& text) {
-  const std::vector<int32_t> ids = sample_ids(s, text);
+void run_sample(CheckSubject& s, const CheckOptions& options) {
+  const std::vector<int32_t> ids = sample_ids(s, options.text);
   if (ids.size() < 2) return;
+  const ModelConfig& c = s.model->config();
+  const bool both = c.has_encoder() && c.has_decoder();
+  probe_pass(s.model->transformer(), {ids, both ? ids : std::vector<int32_t>()}, options.observer);
   s.pass = check_pass(s.model->transformer(), ids, s.tokenizer.has_value());
 }
 
@@ -192,7 +195,7 @@ CheckSubject read_subject(const std::string& folder, const CheckOptions& options
     s.unread.insert(error.what());
   }
   read_tokenizer(s);
-  if (s.model) run_sample(s, options.text);
+  if (s.model) run_sample(s, options);
   return s;
 }
 

@@ -158,6 +158,7 @@ Comparison Comparison::of_models(const Model& a, const Model& b, const CompareIn
   require_ids(a.config(), input);
   const PassInput pass{input.ids, input.decoder_ids};
   const Observed seen_a = observe_pass(a.transformer(), pass), seen_b = observe_pass(b.transformer(), pass);
+  for (const Model* model : {&a, &b}) probe_pass(model->transformer(), pass, o.observer);
   const Predictor from_a{a.transformer(), seen_a, o.a, o.b}, from_b{b.transformer(), seen_b, o.b, o.a};
   Comparison c;
   *c.data_ = compared(from_a, seen_b, &from_b, o);
@@ -177,7 +178,9 @@ Comparison Comparison::with_reference(const Model& a, const std::string& path, c
                             path));
   }
   require_ids(a.config(), reference.input);
-  const Observed seen = observe_pass(a.transformer(), {reference.input.ids, reference.input.decoder_ids});
+  const PassInput pass{reference.input.ids, reference.input.decoder_ids};
+  const Observed seen = observe_pass(a.transformer(), pass);
+  probe_pass(a.transformer(), pass, o.observer);
   Comparison c;
   *c.data_ = compared({a.transformer(), seen, o.a, o.b}, reference.observed, nullptr, o);
   note_lengths(*c.data_, reference.input);

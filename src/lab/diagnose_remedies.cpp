@@ -53,20 +53,6 @@ class Remedies {
 
 }  // namespace
 
-std::string setting(const RunRecords& run, std::string_view key) {
-  for (size_t begin = 0; begin < run.recipe.size();) {
-    const size_t end = std::min(run.recipe.find('\n', begin), run.recipe.size());
-    const std::string_view line(run.recipe.data() + begin, end - begin);
-    begin = end + 1;
-    const std::string wanted = fmt::format("{} = ", key);
-    if (!line.starts_with(wanted)) continue;
-    std::string value(line.substr(wanted.size()));
-    std::erase(value, '"');
-    return value;
-  }
-  return "";
-}
-
 std::vector<Remedy> remedies_for(const RunRecords& run, Signature signature) {
   Remedies r(run);
   switch (signature) {

@@ -37,9 +37,6 @@ struct Series {
 std::vector<Series> site_series(const RunRecords& run, std::string_view measure);
 std::vector<Series> parameter_series(const RunRecords& run, std::string_view measure);
 
-// A setting of recipe.toml as it stands there, without quotes; "" where it is not named.
-std::string setting(const RunRecords& run, std::string_view key);
-
 using Findings = std::vector<Finding>;
 void find_attention(const RunRecords& run, const LossCourse& course, Findings& found);
 void find_output_drift(const RunRecords& run, const LossCourse& course, Findings& found);

@@ -97,21 +97,25 @@ std::string html_table(const std::string& words, const std::vector<std::vector<s
   return html + "</tbody></table></div>\n";
 }
 
-std::string walk_page(const WalkPage& page) {
+std::string page_script(std::string_view name) {
   std::string script;
   for (const std::string_view part :
        {std::string_view("report_common.js"), std::string_view("report_charts.js"),
         std::string_view("report_series.js"), std::string_view("report_heatmap.js"),
-        std::string_view("report_diagram.js"), page.script}) {
+        std::string_view("report_diagram.js"), name}) {
     script += embedded_file(part);
   }
+  return script;
+}
+
+std::string walk_page(const WalkPage& page) {
   return filled(embedded_file("walk.html"), {{"title", escaped(page.title)},
                                              {"kind", escaped(page.kind)},
                                              {"style", std::string(embedded_file("report.css"))},
                                              {"body", page.body},
                                              {"data", page.data},
                                              {"chart.js", std::string(embedded_file("chart.js"))},
-                                             {"script", script}});
+                                             {"script", page_script(page.script)}});
 }
 
 }  // namespace plumb

@@ -28,6 +28,9 @@ struct WalkPage {
 };
 std::string walk_page(const WalkPage& page);
 
+// The scripts that every page shares, and the one of this name.
+std::string page_script(std::string_view name);
+
 // A table of text cells; the first column is the rows' head. `words` is its caption.
 std::string html_table(const std::string& words, const std::vector<std::vector<std::string>>& rows);
 

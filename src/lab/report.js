@@ -1,20 +1,14 @@
-// Puts the page together, and keeps its pictures in the colours of the theme and of paper.
-function drawAll() {
+// Puts the page of one run or of two together. Called again with newer data, it keeps what is open and chosen.
+function showRuns() {
+  document.body.classList.toggle("two", runs().length > 1);
   drawTraining();
-  if (run.probe.step.length) {
-    drawDepth();
-    heat?.draw();
-    updates?.draw();
-  }
+  showDiagram();
+  drawDepth();
+  showHeatMaps();
+  const without = runs().filter((run) => !run.probe.step.length), notice = document.getElementById("no-probe");
+  const whose = runs().length === 1 ? "This run" : without.map((run) => run.name).join(" and ");
+  notice.hidden = without.length === 0;
+  notice.textContent = `Without measurements: ${whose}. The folder holds no readable probe.jsonl.`;
 }
 
-if (run.probe.step.length) {
-  makeDiagram();
-  makeHeatMaps();
-} else {
-  document.getElementById("instrument").hidden = true;
-  document.getElementById("no-probe").hidden = false;
-}
-keepDrawn(drawAll);
-trainingTables();
-if (run.probe.step.length) depthTables();
+keepDrawn(showRuns);

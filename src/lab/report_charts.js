@@ -2,7 +2,7 @@
 Chart.defaults.animation = false;
 Chart.defaults.maintainAspectRatio = false;
 Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
-const charts = new Map();
+const charts = new Map();  // by what they are in
 
 function axis(title, scaleOf = {}) {
   return {
@@ -27,34 +27,44 @@ function valueAxis(values) {
   return axis("", {type: "logarithmic", ticks: {callback: word, autoSkip: false}, grid: lines});
 }
 
-function canvasOf(figure, label) {
-  let plot = figure.querySelector(".plot");
+// The same scale for the panels of several runs, whose values these are: rounded outward.
+function sharedAxis(values) {
+  const scale = valueAxis(values), extent = range(values);
+  if (runs().length === 1 || !extent) return scale;
+  if (scale.type === "linear") return {...scale, suggestedMin: extent[0], suggestedMax: extent[1]};
+  const steps = (x) => [1, 2, 5, 10].map((s) => s * 10 ** Math.floor(Math.log10(x)));
+  return {...scale, min: steps(extent[0]).findLast((s) => s <= extent[0]), max: steps(extent[1]).find((s) => s >= extent[1])};
+}
+
+function canvasOf(container, label) {
+  let plot = container.querySelector(":scope > .plot");
   if (!plot) {
     plot = element("div", {class: "plot"}, element("canvas", {role: "img"}));
-    figure.append(plot);
+    container.append(plot);
   }
   const canvas = plot.querySelector("canvas");
   canvas.setAttribute("aria-label", label);
   return canvas;
 }
 
-function drawChart(id, label, config) {
-  charts.get(id)?.destroy();
-  const figure = document.getElementById(id);
+// Draws the container's chart, or what it shows now.
+function drawChart(container, label, {type, data, options}) {
   const tooltip = {callbacks: {label: (c) => ` ${c.dataset.label}: ${short(c.parsed.y)}`}};
   const legend = {
-    display: config.data.datasets.length > 1,
+    display: data.datasets.length > 1,
     align: "start",
     labels: {color: colour("ink"), usePointStyle: true, boxHeight: 6, padding: 14},
   };
-  charts.set(id, new Chart(canvasOf(figure, label), {
-    ...config,
-    options: {
-      interaction: {mode: "index", intersect: false},
-      plugins: {legend, tooltip},
-      ...config.options,
-    },
-  }));
+  const canvas = canvasOf(container, label), all = {interaction: {mode: "index", intersect: false}, plugins: {legend, tooltip}, ...options};
+  const chart = charts.get(container) ?? new Chart(canvas, {type, data, options: all});
+  if (charts.has(container)) {
+    chart.data = data;
+    chart.options = all;
+    chart.update();
+  }
+  charts.set(container, chart);
+  // A legend of several lines does not take its room from the picture.
+  canvas.parentElement.style.setProperty("--legend", `${Math.max(0, Math.round(chart.legend.height ?? 0) - 32)}px`);
 }
 
 // Draws now, and again when the theme changes and for paper.
@@ -77,6 +87,7 @@ function line(label, points, look) {
     borderColor: look.colour,
     backgroundColor: look.colour,
     borderWidth: look.width ?? 1.75,
+    borderDash: look.dash ?? [],
     pointRadius: look.points ?? 0,
     pointStyle: look.style ?? "circle",
     pointHitRadius: 8,
@@ -97,52 +108,44 @@ function pointsOf(steps, values) {
   return steps.map((x, i) => ({x, y: values[i] ?? null}));
 }
 
-function drawByStep(id, name, lines) {
-  const values = lines.flatMap((l) => l.data.map((p) => p.y));
-  drawChart(id, `${name} by step: ` + lines.map((l) => `${l.label} ${inWords(l.data)}`).join("; "), {
-    type: "line",
-    data: {datasets: lines},
-    options: {
-      parsing: false,
-      scales: {x: axis("step", {type: "linear", ticks: {maxTicksLimit: 9, callback: String}}), y: id === "rate" ? linearAxis() : valueAxis(values)},
-    },
+// The charts by step: their lines, [{name, points, look}], from all runs.
+function trainingCharts() {
+  const two = runs().length > 1, own = (i) => colour(i === 0 ? "series-a" : "series-b");
+  const one = (name, key, look) => runs().map((run, i) =>
+      ({name: two ? run.name : name, points: pointsOf(run.steps.step, run.steps[key]), look: {...look, colour: two ? own(i) : colour(look.colour)}}));
+  const loss = runs().flatMap((run, i) => {
+    const few = run.evaluations.step.length <= 40;
+    const look = {colour: two ? own(i) : colour("series-b"), width: 2.25, points: few ? 3.5 : 0, style: "rectRot", dash: two ? [6, 3] : []};
+    const lines = [{name: named(run, "training"), points: pointsOf(run.steps.step, run.steps.loss), look: {colour: own(i), width: 1.25}}];
+    return run.evaluations.step.length ? [...lines, {name: named(run, "validation"), points: pointsOf(run.evaluations.step, run.evaluations.loss), look}] : lines;
   });
+  return [{id: "loss", name: "Loss", lines: loss},
+          {id: "rate", name: "Learning rate", lines: one("learning rate", "lr", {colour: "series-c", width: 2})},
+          {id: "gradient", name: "Gradient norm", lines: one("gradient norm", "grad_norm", {colour: "series-a", width: 1.25})},
+          {id: "speed", name: "Tokens per second", lines: one("tokens/s", "tokens_per_second", {colour: "series-c", width: 1.25})}];
+}
+
+// Steps that spiked or were skipped, at the height of the loss.
+function eventLines() {
+  return runs().flatMap((run) => ["spike", "skipped"].map((kind) => {
+    const look = {colour: colour("warm"), points: 6, style: kind === "spike" ? "triangle" : "crossRot", line: false};
+    return line(named(run, kind), run.events.filter((e) => e.kind === kind).map((e) => ({x: e.step, y: e.loss})), look);
+  })).filter((l) => l.data.length);
 }
 
 function drawTraining() {
-  const s = run.steps, e = run.evaluations;
-  const loss = [line("training", pointsOf(s.step, s.loss), {colour: colour("series-a"), width: 1.25})];
-  if (e.step.length) {
-    loss.push(line("validation", pointsOf(e.step, e.loss), {colour: colour("series-b"), width: 2.25, points: e.step.length > 40 ? 0 : 3.5, style: "rectRot"}));
+  for (const {id, name, lines} of trainingCharts()) {
+    const datasets = [...lines.map((l) => line(l.name, l.points, l.look)), ...(id === "loss" ? eventLines() : [])];
+    const values = datasets.flatMap((l) => l.data.map((p) => p.y)), figure = document.getElementById(id);
+    const scales = {x: axis("step", {type: "linear", ticks: {maxTicksLimit: 9, callback: String}}), y: id === "rate" ? linearAxis() : valueAxis(values)};
+    drawChart(figure, `${name} by step: ` + datasets.map((l) => `${l.label} ${inWords(l.data)}`).join("; "),
+              {type: "line", data: {datasets}, options: {parsing: false, scales}});
+    seriesTable({figure: id, name, unit: "step", series: lines});
   }
-  for (const kind of ["spike", "skipped"]) {
-    const marks = run.events.filter((v) => v.kind === kind);
-    if (!marks.length) continue;
-    const look = {colour: colour("warm"), points: 6, style: kind === "spike" ? "triangle" : "crossRot", line: false};
-    loss.push(line(kind, marks.map((m) => ({x: m.step, y: m.loss})), look));
-  }
-  drawByStep("loss", "Loss", loss);
-  drawByStep("rate", "Learning rate", [line("learning rate", pointsOf(s.step, s.lr), {colour: colour("series-c"), width: 2})]);
-  drawByStep("gradient", "Gradient norm",
-             [line("gradient norm", pointsOf(s.step, s.grad_norm), {colour: colour("series-a"), width: 1.25})]);
-  drawByStep("speed", "Tokens per second",
-             [line("tokens/s", pointsOf(s.step, s.tokens_per_second), {colour: colour("series-c"), width: 1.25})]);
-}
-
-function trainingTables() {
-  const s = run.steps, rows = (names) => () => evenly(s.step.length, 200).map((i) => [s.step[i], ...names.map((n) => s[n][i])]);
-  const evaluation = new Map(run.evaluations.step.map((step, i) => [step, run.evaluations.loss[i]]));
-  const steps = [...new Set([...evenly(s.step.length, 200).map((i) => s.step[i]), ...evaluation.keys()])].sort((a, b) => a - b);
-  const training = new Map(s.step.map((step, i) => [step, s.loss[i]]));
-  addTable(document.getElementById("loss"), "Loss by step", ["step", "training", "validation"],
-           () => steps.map((x) => [x, training.get(x), evaluation.get(x)]));
-  addTable(document.getElementById("rate"), "Learning rate by step", ["step", "learning rate"], rows(["lr"]));
-  addTable(document.getElementById("gradient"), "Gradient norm by step", ["step", "gradient norm"], rows(["grad_norm"]));
-  addTable(document.getElementById("speed"), "Tokens per second by step", ["step", "tokens/s"], rows(["tokens_per_second"]));
 }
 
 // Sites that have a measure in some record, with its values by record. Between stacks stands a gap: a site that is null.
-function bySite(key) {
+function bySite(run, key) {
   const table = run.measures[key] ?? [], sites = [];
   for (const i of run.sites.keys()) {
     if (!table.some((record) => record[i] !== null)) continue;
@@ -155,7 +158,7 @@ function bySite(key) {
 }
 
 // Along the depth, the first sub-layer of a layer bears the layer's number: of every layer, or of every k-th.
-function depthAxis(sites) {
+function depthAxis(run, sites) {
   const places = sites.map((i) => i === null ? null : place(run.sites[i]));
   const starts = (i) => places[i] && places[i].layer !== null && places[i].layer !== places[i - 1]?.layer;
   const each = Math.ceil(places.filter((_, i) => starts(i)).length / 12);
@@ -176,35 +179,35 @@ const depthCharts = [
 ];
 const pointStyles = ["circle", "rect", "triangle", "rectRot", "star"];
 
-function drawDepth() {
+function drawDepthPanel(panel, run, chart, by, scale) {
   const records = evenly(run.probe.step.length, 5);
-  for (const {id, name, key} of depthCharts) {
-    const by = bySite(key);
-    document.getElementById(id).hidden = by.sites.length === 0;
-    if (id === "added") document.getElementById("branch").classList.toggle("wide", by.sites.length === 0);
-    if (!by.sites.length) continue;
-    const lines = records.map((r, i) => line(`step ${run.probe.step[r]}`, by.values[r], {
-      colour: mix(colour("ramp-from"), colour("ramp-to"), records.length > 1 ? i / (records.length - 1) : 1),
-      points: by.sites.length > 40 ? 0 : 3,
-      style: pointStyles[i],
-      width: i === records.length - 1 ? 2.5 : 1.5,
-    }));
-    const last = by.values[by.values.length - 1];
-    const label = `${name} by depth, at steps ${records.map((r) => run.probe.step[r]).join(", ")}. At the last: ` +
-        by.names.map((n, i) => n && `${n} ${short(last[i])}`).filter(Boolean).join(", ");
-    drawChart(id, label, {
-      type: "line",
-      data: {labels: by.names, datasets: lines},
-      options: {scales: {x: depthAxis(by.sites), y: valueAxis(records.flatMap((r) => by.values[r]))}},
-    });
-  }
+  const lines = records.map((r, i) => line(`step ${run.probe.step[r]}`, by.values[r], {
+    colour: mix(colour("ramp-from"), colour("ramp-to"), records.length > 1 ? i / (records.length - 1) : 1),
+    points: by.sites.length > 40 ? 0 : 3,
+    style: pointStyles[i],
+    width: i === records.length - 1 ? 2.5 : 1.5,
+  }));
+  const last = by.values[by.values.length - 1];
+  const label = named(run, `${chart.name} by depth, at steps ${records.map((r) => run.probe.step[r]).join(", ")}. At the last: `) +
+      by.names.map((n, i) => n && `${n} ${short(last[i])}`).filter(Boolean).join(", ");
+  drawChart(panel, label, {type: "line", data: {labels: by.names, datasets: lines}, options: {scales: {x: depthAxis(run, by.sites), y: scale}}});
+  const shown = evenly(run.probe.step.length, 12);
+  addTable(panel, named(run, `${chart.name}, by place and step`), ["place", ...shown.map((r) => `step ${run.probe.step[r]}`)],
+           () => by.sites.map((site, i) => [run.sites[site], ...shown.map((r) => by.values[r][i])]).filter(([name]) => name));
 }
 
-function depthTables() {
-  const records = evenly(run.probe.step.length, 12);
-  for (const {id, name, key} of depthCharts) {
-    const by = bySite(key);
-    addTable(document.getElementById(id), `${name}, by place and step`, ["place", ...records.map((r) => `step ${run.probe.step[r]}`)],
-             () => by.sites.map((site, i) => [run.sites[site], ...records.map((r) => by.values[r][i])]).filter(([name]) => name));
+// A panel of a run that lacks the measure is hidden, and a figure of nothing else.
+function drawDepth() {
+  for (const chart of depthCharts) {
+    const figure = document.getElementById(chart.id), all = runs().map((run) => bySite(run, chart.key));
+    const shown = all.some((by) => by.sites.length > 0);
+    figure.hidden = !shown;
+    if (chart.id === "added") document.getElementById("branch").classList.toggle("wide", !shown);
+    if (!shown) continue;
+    const scale = () => sharedAxis(all.flatMap((by, i) => evenly(runs()[i].probe.step.length, 5).flatMap((r) => by.values[r] ?? [])));
+    panels(figure).forEach((panel, i) => {
+      if (runs().length > 1) panel.hidden = all[i].sites.length === 0;
+      if (all[i].sites.length) drawDepthPanel(panel, runs()[i], chart, all[i], scale());
+    });
   }
 }

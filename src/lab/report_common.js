@@ -1,5 +1,17 @@
-// What every picture of the report uses: numbers in words, colours of the theme, names of places and measures, tables.
-const run = JSON.parse(document.getElementById("data").textContent);
+// What every picture of a page uses: the page's data, numbers in words, colours of the theme, names of places and
+// measures, tables.
+let page, bothStacks;
+
+// The runs that the page shows: of a report one or two, of any other page its own data.
+function runs() { return page.runs ?? [page]; }
+
+function take(data) {
+  page = data;
+  const stacks = (run) => new Set([...(run.sites ?? []), ...Object.keys(run.formulas ?? {})].filter((at) => place(at).layer !== null).map((at) => place(at).stack));
+  bothStacks = runs().some((run) => stacks(run).size > 1);  // then names of places begin with their stack
+}
+
+take(JSON.parse(document.getElementById("data").textContent));
 
 function short(x) {
   if (x === null || x === undefined) return "–";
@@ -37,7 +49,6 @@ function place(at) {
                         : {stack: parts[0], layer, part: parts.slice(2).join(".")};
 }
 
-const bothStacks = new Set(run.sites.map((at) => place(at)).filter((p) => p.layer !== null).map((p) => p.stack)).size > 1;
 const partNames = {attention: "attention", cross_attention: "cross", feed_forward: "ffn"};
 
 // A short name for an axis: "3 ffn", "enc 3 ffn" where the model has both stacks; "out" for a stack's end.
@@ -107,11 +118,33 @@ function measureName(key) {
   return measureNames[key] ?? key;
 }
 
-// A table that is filled when it is first opened: head is a list of names, rows a function that returns lists.
-function addTable(figure, title, head, rows) {
-  const details = element("details", {}, element("summary", {}, "Data table"));
+// Where a figure has its picture of each run: in itself, or of two runs in a panel for each, side by side.
+function panels(figure) {
+  if (runs().length === 1) return [figure];
+  let pair = figure.querySelector(".pair");
+  if (!pair) {
+    pair = element("div", {class: "pair"}, ...runs().map((run) => element("div", {}, element("h4", {}, run.name))));
+    figure.append(pair);
+  }
+  return [...pair.children];
+}
+
+// What belongs to one run, named as such where there are two.
+function named(run, words) {
+  return runs().length === 1 ? words : `${run.name}: ${words}`;
+}
+
+// The container's table, which is filled while it is open: head is a list of names, rows a function that returns lists.
+function addTable(container, title, head, rows) {
+  let details = container.querySelector(":scope > details");
+  if (!details) {
+    details = element("details", {}, element("summary", {}, "Data table"));
+    details.addEventListener("toggle", () => details.fill());
+    container.append(details);
+  }
+  details.firstChild.setAttribute("aria-label", `Data table: ${title}`);
   let filled = false;
-  const fill = () => {
+  details.fill = () => {
     if (!details.open || filled) return;
     filled = true;
     const body = element("tbody");
@@ -121,11 +154,34 @@ function addTable(figure, title, head, rows) {
     }
     const headRow = element("tr", {}, ...head.map((h) => element("th", {scope: "col"}, h)));
     const table = element("table", {}, element("caption", {}, title), element("thead", {}, headRow), body);
-    details.append(element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": title}, table));
+    const scroll = element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": title}, table);
+    const before = details.querySelector(".scroll"), top = before?.scrollTop ?? 0;
+    before?.remove();
+    details.append(scroll);
+    scroll.scrollTop = top;
   };
-  details.addEventListener("toggle", fill);
-  figure.querySelector("details")?.remove();
-  figure.append(details);
+  details.fill();
+}
+
+// Gives a list its choices, [{label, options: [{value, words}]}], and keeps what is chosen while it is among them.
+function fillSelect(select, groups) {
+  const chosen = select.value, key = JSON.stringify(groups);
+  if (select.dataset.key === key) return;
+  select.dataset.key = key;
+  select.replaceChildren(...groups.filter((g) => g.options.length).map(({label, options}) =>
+      element("optgroup", {label}, ...options.map(({value, words}) => element("option", {value}, words)))));
+  if (groups.some((g) => g.options.some((o) => o.value === chosen))) select.value = chosen;
+}
+
+// The figure's list of choices with its label; made where it is not there yet.
+function selectOf(figure, id, label, changed) {
+  let select = figure.querySelector("select");
+  if (!select) {
+    select = element("select", {id});
+    select.addEventListener("change", changed);
+    figure.append(element("p", {class: "controls"}, element("label", {for: id}, label), select));
+  }
+  return select;
 }
 
 // At most `most` of the numbers 0 .. count - 1 at even strides, the first and the last among them.

@@ -1,7 +1,6 @@
 #include "lab/report_data.h"
 
 #include <fmt/format.h>
-#include "lab/model_words.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "lab/model_words.h"
 #include "lab/page.h"
-#include "lab/sublayers.h"
+#include "lab/trace_pass.h"
 
 namespace plumb {
 namespace {
@@ -131,23 +131,33 @@ OrderedJson measure_tables(const std::vector<const ProbeLine*>& records, Places 
   return j;
 }
 
-OrderedJson formulas(const RunRecords& run, const std::vector<std::string>& sites) {
+// Of every sub-layer that the config has; a feed-forward beside its attention is drawn with it.
+OrderedJson formulas(const RunRecords& run) {
   OrderedJson j = OrderedJson::object();
   if (!run.config) return j;
-  for (const std::string& at : sites) {
-    const auto place = sublayer_place(at);
-    if (!place) continue;
-    if (place->layer >=
-        (place->side == Side::encoder ? run.config->encoder_layers : run.config->decoder_layers))
-      continue;
-    const SublayerFormula f =
-        sublayer_formula(*run.config, place->side, place->layer, part_named(place->part));
-    const LayerConfig& layer = layer_config(*run.config, place->side, place->layer);
-    if (layer.parallel != Parallel::no && place->part == "feed_forward")
-      continue;  // drawn with its attention
-    j[at] = formula_data(f, layer);
+  for (const SublayerName& s : sublayers_of(*run.config)) {
+    j[s.module] = formula_data(sublayer_formula(*run.config, s.side, s.layer, part_named(s.part)),
+                               layer_config(*run.config, s.side, s.layer));
   }
   return j;
+}
+
+OrderedJson run_data(const RunRecords& run) {
+  const auto records = shown_records(run);
+  const auto sites = names_of(records, &ProbeLine::sites),
+             parameters = names_of(records, &ProbeLine::parameters);
+  OrderedJson steps = OrderedJson::array();
+  for (const ProbeLine* record : records) steps.push_back(record->step);
+  return {{"name", run.name},
+          {"steps", step_columns(run)},
+          {"evaluations", evaluation_columns(run)},
+          {"events", events(run)},
+          {"probe", {{"step", std::move(steps)}}},
+          {"sites", sites},
+          {"measures", measure_tables(records, &ProbeLine::sites, sites)},
+          {"parameters", parameters},
+          {"parameter_measures", measure_tables(records, &ProbeLine::parameters, parameters)},
+          {"formulas", formulas(run)}};
 }
 
 }  // namespace
@@ -157,22 +167,10 @@ int64_t steps_per_point(const RunRecords& run) {
   return std::max<int64_t>(1, (n + kMostPoints - 1) / kMostPoints);
 }
 
-std::string report_data(const RunRecords& run) {
-  const auto records = shown_records(run);
-  const auto sites = names_of(records, &ProbeLine::sites),
-             parameters = names_of(records, &ProbeLine::parameters);
-  OrderedJson steps = OrderedJson::array();
-  for (const ProbeLine* record : records) steps.push_back(record->step);
-  const OrderedJson j = {{"steps", step_columns(run)},
-                         {"evaluations", evaluation_columns(run)},
-                         {"events", events(run)},
-                         {"probe", {{"step", std::move(steps)}}},
-                         {"sites", sites},
-                         {"measures", measure_tables(records, &ProbeLine::sites, sites)},
-                         {"parameters", parameters},
-                         {"parameter_measures", measure_tables(records, &ProbeLine::parameters, parameters)},
-                         {"formulas", formulas(run, sites)}};
-  return script_data(j);
+std::string report_data(const std::vector<RunRecords>& runs) {
+  OrderedJson all = OrderedJson::array();
+  for (const RunRecords& run : runs) all.push_back(run_data(run));
+  return script_data({{"runs", std::move(all)}});
 }
 
 }  // namespace plumb

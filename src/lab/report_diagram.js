@@ -46,8 +46,8 @@ function branchBoxes(f, part) {
   return boxes;
 }
 
-function sublayerDrawing(at, value, after) {
-  const f = run.formulas[at], part = place(at).part;
+function sublayerDrawing(at, f, value, after) {
+  const part = place(at).part;
   const stream = value(at, "stream.rms"), branch = value(at, "branch.rms"), largest = Math.max(stream ?? 0, branch ?? 0, after ?? 0) || 1;
   const width = (x) => x === null ? 2 : 1.25 + 4.75 * Math.min(1, x / largest);
   const d = new Drawing({stream: width(stream), branch: width(branch), after: width(after)});
@@ -91,32 +91,44 @@ function sublayerDrawing(at, value, after) {
   return svg("svg", {viewBox: `0 0 320 ${end + 52}`, role: "img", "aria-label": words}, ...d.parts);
 }
 
-// Names of the layers that have sub-layers with a formula: "decoder.3".
-function layersOf() {
-  return [...new Set(run.sites.filter((at) => run.formulas[at]).map((at) => at.split(".").slice(0, 2).join(".")))];
-}
-
-function makeDiagram() {
-  const figure = document.getElementById("diagram"), layers = layersOf();
-  figure.hidden = layers.length === 0;
-  if (figure.hidden) return;
+// A run's sub-layers as its config has them, with the values that were measured last, where there are some.
+function lastValues(run) {
   const last = run.probe.step.length - 1;
   const value = (at, key) => run.measures[key]?.[last]?.[run.sites.indexOf(at)] ?? null;
-  const streamSites = run.sites.filter((at) => value(at, "stream.rms") !== null);
-  const afterOf = (at) => value(streamSites[streamSites.indexOf(at) + 1], "stream.rms");
+  const streams = run.sites.filter((at) => value(at, "stream.rms") !== null);
+  const after = (at) => streams.includes(at) ? value(streams[streams.indexOf(at) + 1], "stream.rms") : null;
+  const when = run.measured ?? (last < 0 ? "nothing measured yet" : `measured at step ${run.probe.step[last]}`);
+  return {value, after, when};
+}
 
-  const select = element("select", {id: "layer"}, ...layers.map((l) => element("option", {value: l}, l.replace(".", " layer "))));
-  const blocks = element("div", {class: "blocks"});
-  const show = () => {
-    const sites = run.sites.filter((at) => run.formulas[at] && at.startsWith(select.value + "."));
-    blocks.replaceChildren(...sites.map((at) => element("div", {}, element("h4", {}, partTitles[place(at).part] ?? place(at).part),
-        element("p", {class: "formula"}, run.formulas[at].text), sublayerDrawing(at, value, afterOf(at)))));
-  };
-  select.addEventListener("change", show);
-  figure.append(element("p", {class: "controls"}, element("label", {for: "layer"}, "Layer"), select, run.measured ?? `measured at step ${run.probe.step[last]}`), blocks);
-  show();
-  addTable(figure, run.measured ? "Values on the edges" : "Values on the edges, at the last sampled step",
-           ["sub-layer", "stream RMS", "branch RMS", "added / kept", "RMS after", "gradient RMS"],
-           () => run.sites.filter((at) => run.formulas[at]).map((at) => [at, value(at, "stream.rms"), value(at, "branch.rms"),
-               value(at, "step.added"), afterOf(at), value(at, "stream.grad_rms")]));
+function diagramTable(panel, run) {
+  const {value, after, when} = lastValues(run);
+  addTable(panel, named(run, `Values on the edges, ${when}`), ["sub-layer", "stream RMS", "branch RMS", "added / kept", "RMS after", "gradient RMS"],
+           () => Object.keys(run.formulas).map((at) => [at, value(at, "stream.rms"), value(at, "branch.rms"), value(at, "step.added"), after(at),
+               value(at, "stream.grad_rms")]));
+}
+
+function showLayer() {
+  const layer = document.getElementById("layer").value, figure = document.getElementById("diagram");
+  panels(figure).forEach((panel, i) => {
+    const run = runs()[i], {value, after, when} = lastValues(run);
+    const sites = Object.keys(run.formulas).filter((at) => at.startsWith(layer + "."));
+    if (runs().length > 1) panel.hidden = sites.length === 0;
+    panel.querySelector(":scope > .blocks")?.remove();
+    panel.querySelector(":scope > .when")?.remove();
+    const blocks = sites.map((at) => element("div", {}, element("h4", {}, partTitles[place(at).part] ?? place(at).part),
+        element("p", {class: "formula"}, run.formulas[at].text), sublayerDrawing(at, run.formulas[at], value, after(at))));
+    const table = panel.querySelector(":scope > details"), parts = [element("p", {class: "when"}, when), element("div", {class: "blocks"}, ...blocks)];
+    table ? table.before(...parts) : panel.append(...parts);
+  });
+}
+
+function showDiagram() {
+  const figure = document.getElementById("diagram");
+  const layers = [...new Set(runs().flatMap((run) => Object.keys(run.formulas).map((at) => at.split(".").slice(0, 2).join("."))))];
+  figure.hidden = layers.length === 0;
+  if (figure.hidden) return;
+  fillSelect(selectOf(figure, "layer", "Layer", showLayer), [{label: "Layers", options: layers.map((l) => ({value: l, words: l.replace(".", " layer ")}))}]);
+  showLayer();
+  panels(figure).forEach((panel, i) => diagramTable(panel, runs()[i]));
 }

@@ -18,25 +18,29 @@ function heatScale(values) {
 
 class HeatMap {
   // map: {rows: names, columns: steps, values: [column][row], title, unit: what a column is, where not a step}
-  constructor(figure) {
+  constructor(container) {
     this.canvas = element("canvas", {tabindex: "0", role: "img"});
     this.reading = element("p", {class: "reading", "aria-live": "polite"});
-    figure.append(element("div", {class: "heat"}, this.canvas), this.reading);
+    container.append(element("div", {class: "heat"}, this.canvas), this.reading);
     this.canvas.addEventListener("pointermove", (e) => this.point(e));
     this.canvas.addEventListener("pointerdown", (e) => this.point(e));
     this.canvas.addEventListener("keydown", (e) => this.key(e));
     new ResizeObserver(() => this.map && this.draw()).observe(this.canvas.parentElement);
   }
 
-  show(map) {
+  // `values` set the scale: the map's own, or those of several maps that share one. A cell that is being read stays so.
+  show(map, values = map.values.flat()) {
+    const read = this.at && {column: this.map.columns[this.at.x], row: this.map.rows[this.at.y]};
     this.map = map;
     this.unit = map.unit ?? "step ";
     this.at = null;
-    this.scale = heatScale(map.values.flat());
+    this.scale = heatScale(values);
     const words = this.scale ? `from ${short(this.scale.low)} to ${short(this.scale.high)}` : "without a value";
     this.canvas.setAttribute("aria-label", `Heat map of ${map.title}: ${map.rows.length} rows by ${map.columns.length} columns, ${words}. ` +
         "Arrow keys read its cells.");
-    this.reading.textContent = "Point at a cell, or focus the picture and use the arrow keys, to read it.";
+    const x = map.columns.indexOf(read?.column), y = map.rows.indexOf(read?.row);
+    if (x >= 0 && y >= 0) return this.read(x, y);
+    this.say("Point at a cell, or focus the picture and use the arrow keys, to read it.");
     this.draw();
   }
 
@@ -110,50 +114,78 @@ class HeatMap {
     if (x < 0 || y < 0 || x >= this.map.columns.length || y >= this.map.rows.length) return;
     this.at = {x, y};
     const value = this.map.values[x][y];
-    this.reading.replaceChildren(element("b", {}, value === null ? "no value" : short(value)), ` at ${this.map.rows[y]}, ${this.unit}${this.map.columns[x]}`);
+    this.say(` at ${this.map.rows[y]}, ${this.unit}${this.map.columns[x]}`, value === null ? "no value" : short(value));
     this.draw();
+  }
+
+  // A reader of the screen hears what is put here, so the same is not put twice.
+  say(words, figure = "") {
+    if (this.reading.textContent !== figure + words) this.reading.replaceChildren(element("b", {}, figure), words);
   }
 }
 
-// The map of one measure over those places that have it.
-function heatOf(names, measures, key, title) {
-  const table = measures[key], rows = [...names.keys()].filter((i) => table.some((r) => r[i] !== null));
+// The map of one measure over those places that have it; nothing where none has.
+function heatOf(run, names, table, title) {
+  if (!table) return null;
+  const rows = [...names.keys()].filter((i) => table.some((r) => r[i] !== null));
   return {title, rows: rows.map((i) => shortPlace(names[i])), columns: run.probe.step, values: table.map((r) => rows.map((i) => r[i]))};
 }
 
-function heatTable(figure, map) {
+function heatTable(container, map, unit = "step ") {
   const columns = evenly(map.columns.length, 12);
-  addTable(figure, `${map.title}, by place and step`, ["place", ...columns.map((x) => `step ${map.columns[x]}`)],
+  addTable(container, `${map.title}, by place and ${unit.trim() || "column"}`, ["place", ...columns.map((x) => `${unit}${map.columns[x]}`)],
            () => map.rows.map((name, y) => [name, ...columns.map((x) => map.values[x][y])]));
 }
 
-let heat = null, updates = null;
+// Several maps below one another in a figure, each with its title and table. Returns what draws them.
+function showMaps(figure, all) {
+  return all.map((map) => {
+    const spot = element("div", {}, ...(all.length > 1 ? [element("h4", {}, map.title)] : []));
+    figure.append(spot);
+    const heatMap = new HeatMap(spot);
+    heatMap.show(map);
+    heatTable(spot, map, map.unit);
+    return heatMap;
+  });
+}
 
-function makeHeatMaps() {
-  const figure = document.getElementById("heat"), select = element("select", {id: "measure"});
-  const group = (label, prefix, measures) => {
-    const options = Object.keys(measures).map((key) => element("option", {value: prefix + key}, label === "By tensor" ? "Tensor: " + key.replace("_", " ") : measureName(key)));
-    if (options.length) select.append(element("optgroup", {label}, ...options));
-  };
-  group("By site", "s:", run.measures);
-  group("By tensor", "p:", run.parameter_measures);
-  figure.append(element("p", {class: "controls"}, element("label", {for: "measure"}, "Measure"), select));
-  heat = new HeatMap(figure);
-  const choose = () => {
-    const key = select.value.slice(2), sites = select.value.startsWith("s:");
-    const map = heatOf(sites ? run.sites : run.parameters, sites ? run.measures : run.parameter_measures, key,
-                       select.selectedOptions[0].textContent);
-    heat.show(map);
-    heatTable(figure, map);
-  };
-  select.addEventListener("change", choose);
-  choose();
+const heatMaps = new Map();  // by what they are in
 
-  const updateFigure = document.getElementById("updates");
-  updateFigure.hidden = !run.measures["weights.update_ratio"];
-  if (updateFigure.hidden) return;
-  updates = new HeatMap(updateFigure);
-  const map = heatOf(run.sites, run.measures, "weights.update_ratio", "Update over weights");
-  updates.show(map);
-  heatTable(updateFigure, map);
+// Shows a map for each run, or null for one that has none, all on one scale.
+function showHeat(figure, maps) {
+  const values = maps.flatMap((map) => map?.values.flat() ?? []);
+  panels(figure).forEach((panel, i) => {
+    if (runs().length > 1) panel.hidden = !maps[i];
+    if (!maps[i]) return;
+    if (!heatMaps.has(panel)) heatMaps.set(panel, new HeatMap(panel));
+    heatMaps.get(panel).show(maps[i], values);
+    heatTable(panel, maps[i]);
+  });
+}
+
+// Every measure that some run has, in the order of the first that has it.
+function measureGroups() {
+  const options = (prefix, measures, words) => [...new Set(runs().flatMap((run) => Object.keys(run[measures])))]
+      .map((key) => ({value: prefix + key, words: words(key)}));
+  return [{label: "By site", options: options("s:", "measures", measureName)},
+          {label: "By tensor", options: options("p:", "parameter_measures", (key) => "Tensor: " + key.replaceAll("_", " "))}];
+}
+
+function showMeasure() {
+  const select = document.getElementById("measure"), key = select.value.slice(2), title = select.selectedOptions[0].textContent;
+  showHeat(document.getElementById("heat"), runs().map((run) =>
+      select.value.startsWith("s:") ? heatOf(run, run.sites, run.measures[key], title) : heatOf(run, run.parameters, run.parameter_measures[key], title)));
+}
+
+function showHeatMaps() {
+  const figure = document.getElementById("heat"), groups = measureGroups();
+  figure.hidden = groups.every((g) => g.options.length === 0);
+  if (!figure.hidden) {
+    fillSelect(selectOf(figure, "measure", "Measure", showMeasure), groups);
+    showMeasure();
+  }
+  const updates = document.getElementById("updates"), key = "weights.update_ratio";
+  const maps = runs().map((run) => heatOf(run, run.sites, run.measures[key], "Update over weights"));
+  updates.hidden = maps.every((map) => !map);
+  if (!updates.hidden) showHeat(updates, maps);
 }

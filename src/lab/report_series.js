@@ -25,13 +25,17 @@ function drawSeries(p) {
                                   afterBuildTicks: (a) => { a.ticks = allX(p.series).map((value) => ({value})); }})
                   : axis(p.unit, {type: "linear", ticks: {maxTicksLimit: 9, callback: String}});
   const label = `${p.name} by ${p.unit}: ` + p.series.map((s) => seriesInWords(s, p.unit)).join("; ");
-  drawChart(p.figure, label, {type: "line", data: {datasets: lines}, options: {parsing: false, scales: {x, y: valueAxis(values)}}});
+  drawChart(document.getElementById(p.figure), label, {type: "line", data: {datasets: lines}, options: {parsing: false, scales: {x, y: valueAxis(values)}}});
 }
 
+// Rows at even strides over every x, and at every x of a series of few points.
 function seriesTable(p) {
-  const xs = allX(p.series), maps = p.series.map((s) => new Map(s.points.map((d) => [d.x, d.y])));
-  addTable(document.getElementById(p.figure), `${p.name} by ${p.unit}`, [p.unit, ...p.series.map((s) => s.name)],
-           () => evenly(xs.length, 60).map((i) => [xs[i], ...maps.map((m) => m.get(xs[i]))]));
+  const rows = () => {
+    const xs = allX(p.series), maps = p.series.map((s) => new Map(s.points.map((d) => [d.x, d.y])));
+    const few = allX(p.series.filter((s) => s.points.length <= 60));
+    return [...new Set([...evenly(xs.length, 200).map((i) => xs[i]), ...few])].sort((a, b) => a - b).map((x) => [x, ...maps.map((m) => m.get(x))]);
+  };
+  addTable(document.getElementById(p.figure), `${p.name} by ${p.unit}`, [p.unit, ...p.series.map((s) => s.name)], rows);
 }
 
 function showSeries(pictures) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -96,8 +97,17 @@ ProbeLine probe_line(const Json& j) {
   return line;
 }
 
+constexpr const char* kRunFiles[] = {"metrics.jsonl", "probe.jsonl", "recipe.toml", "sample.txt",
+                                     "model/config.json"};
+
+struct LineFile {
+  const char* name = "";
+  bool growing = false;
+};
+
 // Calls `take` with each line's value. What a line throws becomes a problem.
-void read_lines(RunRecords& run, const std::string& name, const std::function<void(const Json&)>& take) {
+void read_lines(RunRecords& run, const LineFile& file, const std::function<void(const Json&)>& take) {
+  const char* name = file.name;
   const std::string text = read_file(join_path(run.folder, name));
   size_t number = 0;
   for (size_t begin = 0; begin < text.size();) {
@@ -109,6 +119,7 @@ void read_lines(RunRecords& run, const std::string& name, const std::function<vo
     try {
       take(parse_json(line, fmt::format("{}, line {}", name, number)));
     } catch (const Error& e) {
+      if (file.growing && end == text.size()) return;
       const std::string where = fmt::format("{}, line {}: ", name, number), what = e.what();
       run.problems.push_back(what.starts_with(where) ? what : where + what);
     }
@@ -145,14 +156,15 @@ void add_config(RunRecords& run) {
 
 }  // namespace
 
-RunRecords read_run(const std::string& folder) {
+RunRecords read_run(const std::string& folder, bool growing) {
   if (!is_folder(folder)) throw Error(ErrorKind::file, fmt::format("there is no folder {}", folder));
-  RunRecords run{.folder = folder};
+  const std::filesystem::path path = absolute_path(folder);
+  RunRecords run{.folder = folder, .name = (path.has_filename() ? path : path.parent_path()).filename()};
   if (!path_exists(join_path(folder, "metrics.jsonl"))) {
     throw Error(ErrorKind::file,
                 fmt::format("{} has no metrics.jsonl: it is not the folder of a training run", folder));
   }
-  read_lines(run, "metrics.jsonl", [&](const Json& j) {
+  read_lines(run, {"metrics.jsonl", growing}, [&](const Json& j) {
     step_of(j);
     if (j.contains("validation_loss")) {
       run.evaluations.push_back(evaluation_line(j));
@@ -161,7 +173,7 @@ RunRecords read_run(const std::string& folder) {
     }
   });
   if (path_exists(join_path(folder, "probe.jsonl"))) {
-    read_lines(run, "probe.jsonl", [&](const Json& j) { run.probe.push_back(probe_line(j)); });
+    read_lines(run, {"probe.jsonl", growing}, [&](const Json& j) { run.probe.push_back(probe_line(j)); });
   }
   keep_last_of_each_step(run.steps);
   keep_last_of_each_step(run.evaluations);
@@ -176,6 +188,40 @@ RunRecords read_run(const std::string& folder) {
   run.recipe = optional_text(run, "recipe.toml");
   run.sample = optional_text(run, "sample.txt");
   return run;
+}
+
+std::string run_version(const std::string& folder) {
+  std::string version;
+  for (const char* name : kRunFiles) {
+    const std::filesystem::path path = join_path(folder, name);
+    std::error_code none;  // then the file is not there, which is a version, too
+    const auto size = std::filesystem::file_size(path, none);
+    const auto time = std::filesystem::last_write_time(path, none).time_since_epoch().count();
+    version += fmt::format("{:x}.{:x}-", none ? 0 : size, none ? 0 : time);
+  }
+  return version;
+}
+
+std::vector<std::pair<std::string, std::string>> recipe_settings(const RunRecords& run) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (size_t begin = 0; begin < run.recipe.size();) {
+    const size_t end = std::min(run.recipe.find('\n', begin), run.recipe.size());
+    const std::string_view line(run.recipe.data() + begin, end - begin);
+    begin = end + 1;
+    const size_t equals = line.find(" = ");
+    if (line.starts_with('#') || equals == std::string_view::npos) continue;
+    settings.emplace_back(line.substr(0, equals), line.substr(equals + 3));
+  }
+  return settings;
+}
+
+std::string setting(const RunRecords& run, std::string_view key) {
+  for (auto& [name, value] : recipe_settings(run)) {
+    if (name != key) continue;
+    std::erase(value, '"');
+    return value;
+  }
+  return "";
 }
 
 }  // namespace plumb

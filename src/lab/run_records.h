@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "plumb/config.h"
@@ -38,7 +40,7 @@ struct ProbeLine {
 };
 
 struct RunRecords {
-  std::string folder;
+  std::string folder, name;     // the path as given, and its last part
   std::vector<StepLine> steps;  // by step, each once: the last line of a step counts
   std::vector<EvaluationLine> evaluations;
   std::vector<ProbeLine> probe;
@@ -48,7 +50,16 @@ struct RunRecords {
   std::vector<std::string> problems;  // what was passed over, and why: "probe.jsonl, line 3: ..."
 };
 
-// Throws Error(file) where there is no folder, no metrics.jsonl, or no step in it.
-RunRecords read_run(const std::string& folder);
+// Throws Error(file) where there is no folder, no metrics.jsonl, or no step in it. Of a run that is
+// `growing`, a last line without its end is still being written, and no problem.
+RunRecords read_run(const std::string& folder, bool growing = false);
+
+// Differs when a file that read_run() reads has changed.
+std::string run_version(const std::string& folder);
+
+// The settings of recipe.toml, which has one `key = value` a line, in its order; values as they stand there.
+std::vector<std::pair<std::string, std::string>> recipe_settings(const RunRecords& run);
+// One of them without its quotes; "" where it is not named.
+std::string setting(const RunRecords& run, std::string_view key);
 
 }  // namespace plumb

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "base/file.h"
 #include "base/test_support.h"
@@ -82,6 +83,37 @@ TEST_F(RunRecordsTest, TheLaterLineOfAStepCounts) {
   const RunRecords run = read_run(folder);
   ASSERT_EQ(run.steps.size(), 3u);
   EXPECT_EQ(run.steps[1].loss, 5);
+}
+
+TEST_F(RunRecordsTest, ALineThatIsBeingWrittenIsNoProblemOfARunThatGrows) {
+  put("metrics.jsonl", "{\"step\":1,\"loss\":3}\nbad\n{\"step\":2,");
+  put("probe.jsonl", "{\"step\":1,\"sites\":[]}\n{\"st");
+  EXPECT_EQ(read_run(folder).problems.size(), 3u);
+  EXPECT_EQ(read_run(folder, true).problems.size(), 1u);
+  EXPECT_EQ(read_run(folder, true).probe.size(), 1u);
+}
+
+TEST_F(RunRecordsTest, TheVersionChangesWithEachFile) {
+  std::set<std::string> versions{run_version(folder)};
+  for (const char* name :
+       {"metrics.jsonl", "probe.jsonl", "recipe.toml", "sample.txt", "model/config.json"}) {
+    put(name, "x");
+    EXPECT_TRUE(versions.insert(run_version(folder)).second) << name;
+    put(name, "xy");
+    EXPECT_TRUE(versions.insert(run_version(folder)).second) << name;
+    EXPECT_EQ(run_version(folder), run_version(folder));
+  }
+}
+
+TEST_F(RunRecordsTest, TheRecipeByItsSettings) {
+  put("metrics.jsonl", "{\"step\":1,\"loss\":3}\n");
+  put("recipe.toml", "# a group = of them\nlr = 3e-3\n\ntext = \"a = b\"");
+  const RunRecords run = read_run(folder + "/");
+  EXPECT_EQ(run.name, std::filesystem::path(folder).filename());
+  const std::vector<std::pair<std::string, std::string>> settings{{"lr", "3e-3"}, {"text", "\"a = b\""}};
+  EXPECT_EQ(recipe_settings(run), settings);
+  EXPECT_EQ(setting(run, "text"), "a = b");
+  EXPECT_EQ(setting(run, "l"), "");
 }
 
 TEST_F(RunRecordsTest, WhatIsNoRunIsRefused) {

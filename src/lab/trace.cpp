@@ -122,6 +122,7 @@ Trace::Trace(Model& model, const Tokenizer& tokenizer, const std::string& text, 
     : data_(std::make_unique<TraceData>()) {
   const PassInput input = read_input(model, tokenizer, text, options.target);
   const Observed observed = observe_pass(model.transformer(), input);
+  probe_pass(model.transformer(), input, options.observer);
   *data_ = {.config = model.config(),
             .tokens = spelled(tokenizer, input.ids),
             .decoder_tokens = spelled(tokenizer, input.decoder_ids),

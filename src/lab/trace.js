@@ -8,7 +8,7 @@ const depthLines = [
 ];
 
 function shownLines(lines) {
-  return lines.filter(([, key]) => run.measures[key]).map(([name, key, look]) => ({name, look, ...bySite(key)}));
+  return lines.filter(([, key]) => page.measures[key]).map(([name, key, look]) => ({name, look, ...bySite(page, key)}));
 }
 
 function drawDepthLines() {
@@ -16,26 +16,17 @@ function drawDepthLines() {
     const shown = shownLines(lines);
     if (!document.getElementById(id) || !shown.length) continue;
     const words = shown.map((l) => `${l.name}: ` + l.names.map((n, i) => `${n} ${short(l.values[0][i])}`).join(", ")).join("; ");
-    drawChart(id, words, {
+    drawChart(document.getElementById(id), words, {
       type: "line",
       data: {labels: shown[0].names, datasets: shown.map((l) => line(l.name, l.values[0], {colour: colour(l.look), points: 3, width: 2}))},
-      options: {scales: {x: depthAxis(shown[0].sites), y: id === "gradient" ? linearAxis() : valueAxis(shown.flatMap((l) => l.values[0]))}},
+      options: {scales: {x: depthAxis(page, shown[0].sites), y: id === "gradient" ? linearAxis() : valueAxis(shown.flatMap((l) => l.values[0]))}},
     });
   }
 }
 
-const maps = [];
-for (const [id, all] of Object.entries(run.maps)) {
-  const figure = document.getElementById(id);
-  for (const map of all) {
-    const heatMap = new HeatMap(figure);
-    heatMap.show({...map, rows: map.rows.map(shortPlace)});
-    maps.push(heatMap);
-    figure.append(element("p", {class: "reading"}, map.title));
-  }
-  addTable(figure, all[0].title, ["", ...all[0].columns], () => all[0].rows.map((r, y) => [r, ...all[0].columns.map((_, x) => all[0].values[x][y])]));
-}
-makeDiagram();
+const maps = Object.entries(page.maps).flatMap(([id, all]) =>
+    showMaps(document.getElementById(id), all.map((map) => ({...map, rows: map.rows.map(shortPlace)}))));
+showDiagram();
 keepDrawn(() => {
   drawDepthLines();
   for (const map of maps) map.draw();
@@ -44,5 +35,5 @@ for (const {id, lines} of depthLines) {
   const shown = shownLines(lines), figure = document.getElementById(id);
   if (!figure || !shown.length) continue;
   addTable(figure, "By sub-layer", ["sub-layer", ...shown.map((l) => l.name)],
-           () => shown[0].sites.filter((i) => i !== null).map((i) => [run.sites[i], ...shown.map((l) => l.values[0][l.sites.indexOf(i)])]));
+           () => shown[0].sites.filter((i) => i !== null).map((i) => [page.sites[i], ...shown.map((l) => l.values[0][l.sites.indexOf(i)])]));
 }

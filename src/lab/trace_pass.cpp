@@ -99,6 +99,14 @@ Observed observe_pass(const Transformer& model, const PassInput& input) {
   return observed;
 }
 
+void probe_pass(const Transformer& model, const PassInput& input, RunObserver* probe) {
+  if (!probe || !probe->wants_pass()) return;
+  Context context{.observer = probe};
+  const Tensor hidden = run_stacks(context, model, input);
+  if (model.config().head == Head::language_model) model.logits(context, hidden);
+  probe->finish_pass(std::nullopt);
+}
+
 std::vector<SublayerName> sublayers_of(const ModelConfig& config) {
   std::vector<SublayerName> result;
   for (const Side side : {Side::encoder, Side::decoder}) {

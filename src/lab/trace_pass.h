@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/run_observer.h"
 #include "model/transformer.h"
 #include "plumb/model.h"
 #include "plumb/tokenizer.h"
@@ -56,6 +57,9 @@ Tensor run_stacks(Context& context, const Transformer& model, const PassInput& i
 
 // The same with everything kept, and the logits as {"head", "logits"} where there is a head.
 Observed observe_pass(const Transformer& model, const PassInput& input);
+
+// The same for a probe that wants the pass, or null: nothing is kept.
+void probe_pass(const Transformer& model, const PassInput& input, RunObserver* probe);
 
 // The layers' sub-layers by name, in the order of the pass: {encoder, 0, "encoder.0.attention", "attention"}.
 // A feed-forward that shares its attention's add is no sub-layer of its own.

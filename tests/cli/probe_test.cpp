@@ -83,6 +83,50 @@ TEST_F(ProbeFlags, WritingIsWatchedStepByStep) {
   EXPECT_NEAR(mass, 1.0 / 8, 0.02);  // of 8 keys, by a fresh model that looks at all alike
 }
 
+// A pass of its own, so what the command says stays what it was.
+TEST_F(ProbeFlags, TraceCompareAndCheckAreWatched) {
+  const auto watched = [&](std::vector<std::string> arguments, size_t passes) {
+    std::filesystem::remove(folder / "p.jsonl");
+    const ProcessResult plain = run_plumb(arguments);
+    arguments.insert(arguments.end(), {"--probe", folder / "p.jsonl"});
+    const ProcessResult r = run_plumb(arguments);
+    EXPECT_EQ(r.exit_code, plain.exit_code) << r.err;
+    EXPECT_EQ(r.out, plain.out);
+    const auto all = records();
+    EXPECT_EQ(all.size(), passes) << arguments[0];
+    for (const json& record : all) {
+      EXPECT_GT(site(record, "decoder.1.feed_forward").at("branch").at("rms"), 0);
+      EXPECT_TRUE(site(record, "decoder.1.attention").at("attention").contains("entropy"));
+      EXPECT_TRUE(site(record, "head").at("logits").contains("log_z"));
+    }
+    return all;
+  };
+  watched({"trace", folder / "m", "hello"}, 1);
+  watched({"check", folder / "m"}, 1);
+  Model other = Model::load(folder / "m");
+  Model::create(other.config(), 2).save(folder / "n");
+  const auto both = watched({"compare", folder / "m", folder / "n", "--text", "hello"}, 2);
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[1].at("step"), 2);
+  const auto first = [&](const json& record) {
+    return site(record, "decoder.0.attention").at("stream").at("rms");
+  };
+  EXPECT_NE(first(both[0]), first(both[1]));
+  std::filesystem::remove(folder / "p.jsonl");
+  ASSERT_EQ(run_plumb({"trace", folder / "m", "hello", "--probe", folder / "p.jsonl"}).exit_code, 0);
+  EXPECT_EQ(first(records()[0]), first(both[0]));  // of the same text in the same model
+}
+
+TEST_F(ProbeFlags, WhatMakesNoPassRefusesAProbe) {
+  const std::string p = folder / "p.jsonl";
+  EXPECT_TRUE(
+      is_one_line_error(run_plumb({"compare", folder / "m", folder / "m", "--weights", "--probe", p}), 2));
+  EXPECT_TRUE(is_one_line_error(run_plumb({"check", "default", "--probe", p}), 2));
+  EXPECT_TRUE(is_one_line_error(run_plumb({"check", "--rules", "--probe", p}), 2));
+  EXPECT_TRUE(is_one_line_error(run_plumb({"trace", folder / "m", "x", "--probe", "/no/folder/p"}), 1));
+  EXPECT_TRUE(is_one_line_error(run_plumb({"trace", folder / "m", "x", "--probe-every", "2"}), 2));
+}
+
 TEST_F(ProbeFlags, BadOnesAreRefusedInOneLine) {
   EXPECT_TRUE(is_one_line_error(run_plumb({"generate", folder / "m", "x", "--probe-every", "2"}), 2));
   EXPECT_TRUE(is_one_line_error(

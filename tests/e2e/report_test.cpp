@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
+#include "support/browser.h"
 #include "support/files.h"
 #include "support/made_run.h"
 #include "support/process.h"
@@ -62,6 +63,32 @@ TEST(Report, RefusesWhatIsNoRunOrCannotBeWritten) {
   refused({"report", folder.path().string()}, 1, "no step");
   write_made_run(folder / "run", {.config = made_config()});
   refused({"report", folder / "run", "--out", folder / "no/such/page.html"}, 1, "no/such/page.html");
+  refused({"report", folder / "run", folder / "none"}, 1, folder / "none");
+  refused({"report", folder / "run", folder / "run/"}, 2, "two runs");
+  refused({"report", folder / "run", folder / "run", folder / "run"}, 2, "At Most 2");
+}
+
+TEST(Report, OfTwoRunsSaysWhereTheyDiffer) {
+  const TempFolder folder;
+  write_made_run(folder / "a", {.config = made_config()});
+  write_made_run(folder / "<b>", {.config = made_config(), .steps = 120});
+  const auto result = run_plumb({"report", folder / "a", folder / "<b>/"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, (folder / "a/report-<b>.html") + "\n");
+  const std::string page = read_file(folder / "a/report-<b>.html");
+  EXPECT_NE(page.find("<title>a and &lt;b&gt; "), std::string::npos);
+  EXPECT_EQ(page.find("<b>"), std::string::npos);
+  EXPECT_NE(page.find("<th scope=\"row\">steps</th><td>200</td><td>120</td>"), std::string::npos);
+  EXPECT_EQ(page.find("<th scope=\"row\">lr</th>"), std::string::npos);
+
+  // Of one name they are told apart by their paths; without differences, or without a recipe, it says so.
+  write_made_run(folder / "c/a", {.config = made_config()});
+  ASSERT_EQ(run_plumb({"report", folder / "a", folder / "c/a", "--out", folder / "p"}).exit_code, 0);
+  EXPECT_NE(read_file(folder / "p").find("The two recipes are the same."), std::string::npos);
+  EXPECT_NE(read_file(folder / "p").find("<h4>" + (folder / "c/a")), std::string::npos);
+  fs::remove(folder / "c/a/recipe.toml");
+  ASSERT_EQ(run_plumb({"report", folder / "a", folder / "c/a", "--out", folder / "p"}).exit_code, 0);
+  EXPECT_NE(read_file(folder / "p").find("holds no recipe.toml"), std::string::npos);
 }
 
 // Appended to the page: draws, opens and steers all there is, and leaves in #check what it saw.
@@ -97,83 +124,64 @@ setTimeout(() => {
   if (heat) heat.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowUp"}));
   setTimeout(() => {
     for (const f of document.querySelectorAll("figure")) {
-      const canvas = f.querySelector("canvas"), box = canvas?.getBoundingClientRect();
-      const data = canvas && canvas.width ? canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data : [];
+      const canvases = [...f.querySelectorAll("canvas")], canvas = canvases[0];
+      const boxes = canvases.map((c) => c.getBoundingClientRect());
+      const pixels = canvases.map((c) => c.clientWidth > 0 ? c.getContext("2d").getImageData(0, 0, c.width, c.height).data : null);
+      const data = pixels[0] ?? [];
       check.figures[f.id] = {shown: f.getClientRects().length > 0, series: near(data, colour("series-a")) + near(data, colour("series-c")),
         validation: near(data, colour("series-b")), last: near(data, colour("ramp-to")), colours: colours(data), rows: f.querySelectorAll("tbody tr").length,
         label: (canvas ?? f.querySelector("svg"))?.getAttribute("aria-label") ?? "", svg: f.querySelectorAll("svg").length,
         svgText: [...f.querySelectorAll("svg text")].map((t) => t.textContent),
-        inside: !box || box.right <= f.getBoundingClientRect().right + 1};
+        inside: boxes.every((b) => b.right <= f.getBoundingClientRect().right + 1),
+        blank: pixels.filter((p) => p && colours(p) < 4).length, canvases: canvases.length, tables: f.querySelectorAll("table").length};
     }
+    const inPanels = (id, scale) => panels(document.getElementById(id)).map(scale);
+    check.scales = ["stream", "stream-gradient", "branch", "added"].map((id) =>
+        inPanels(id, (p) => { const y = charts.get(p)?.scales.y; return y ? [y.min, y.max, y.type] : []; }));
+    check.heat = inPanels("heat", (p) => heatMaps.get(p)?.scale ?? null);
+    check.lines = charts.get(document.getElementById("loss")).data.datasets.map((d) => d.label);
     check.reading = document.querySelector("#heat .reading")?.textContent ?? "";
     check.loaded = performance.getEntriesByType("resource").length;
     check.sideways = document.documentElement.scrollWidth > document.documentElement.clientWidth;
+    check.notice = document.getElementById("no-probe").hidden ? "" : document.getElementById("no-probe").textContent;
     check.background = getComputedStyle(document.body).backgroundColor;
     document.body.append(Object.assign(document.createElement("pre"), {id: "check", textContent: JSON.stringify(check)}));
   }, 500);
 }, 300);
 </script>)js";
 
-struct Browser {
-  int width = 1200;
-  bool dark = false;
-};
-
-std::string unescaped(std::string text) {
-  for (const auto& [from, to] : {std::pair("&lt;", "<"), std::pair("&gt;", ">"), std::pair("&amp;", "&")}) {
-    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; ++at)
-      text.replace(at, std::string(from).size(), to);
-  }
-  return text;
-}
-
 class ReportPage : public testing::Test {
  protected:
   void SetUp() override {
-    if (run_process({"sh", "-c", "command -v chromium"}).exit_code != 0) {
-      GTEST_SKIP() << "no chromium here: the page is not drawn";
-    }
+    if (!has_browser()) GTEST_SKIP() << "no chromium here: the page is not drawn";
   }
 
-  // The page of a run as a browser left it, with what kCheck saw.
-  Json drawn(const MadeRun& run, const Browser& browser) {
-    write_made_run(folder / "run", run);
-    const auto made = run_plumb({"report", folder / "run"});
+  // The page of a run, or of two, as a browser left it, with what kCheck saw.
+  Json drawn(const std::vector<MadeRun>& runs, const Browser& browser) {
+    std::vector<std::string> command{"report"};
+    for (const MadeRun& run : runs) {
+      command.push_back(folder / ("run" + std::to_string(command.size())));
+      write_made_run(command.back(), run);
+    }
+    command.insert(command.end(), {"--out", folder / "page.html"});
+    const auto made = run_plumb(command);
     EXPECT_EQ(made.exit_code, 0) << made.err;
-    std::string page = read_file(folder / "run/report.html");
-    const std::string hook =
-        "<script>window.pageErrors = []; window.onerror = (m) => { window.pageErrors.push(String(m)); "
-        "};</script>";
-    page.insert(page.find("<title>"), hook);
-    page.insert(page.rfind("</body>"), kCheck);
-    write_file(folder / "checked.html", page);
-    std::vector<std::string> command{"chromium",
-                                     "--headless",
-                                     "--no-sandbox",
-                                     "--disable-gpu",
-                                     "--hide-scrollbars",
-                                     "--user-data-dir=" + (folder / "profile"),
-                                     "--enable-logging=stderr",
-                                     "--v=0",
-                                     "--virtual-time-budget=10000",
-                                     "--window-size=" + std::to_string(browser.width) + ",1000"};
-    if (browser.dark)
-      command.insert(command.end(), {"--force-dark-mode", "--blink-settings=preferredColorScheme=0"});
-    command.insert(command.end(), {"--dump-dom", "file://" + (folder / "checked.html")});
-    const auto result = run_process(command, {.timeout_seconds = 180});
+    write_file(folder / "checked.html", with_check(read_file(folder / "page.html"), kCheck));
+    const auto result = browse("file://" + (folder / "checked.html"), folder / "profile", browser);
     EXPECT_EQ(result.err.find("CONSOLE"), std::string::npos) << result.err;
-    const size_t at = result.out.rfind("<pre id=\"check\">");
-    if (at == std::string::npos) {
+    const std::string text = check_text(result.out);
+    if (text.empty()) {
       ADD_FAILURE() << "the page's check did not end: " << result.err;
       return Json::object();
     }
-    const size_t begin = result.out.find('>', at) + 1;
-    const Json check =
-        parse_json(unescaped(result.out.substr(begin, result.out.find("</pre>", begin) - begin)), "check");
+    const Json check = parse_json(text, "check");
     EXPECT_TRUE(check.at("errors").empty()) << dump_json(check.at("errors"));
     EXPECT_EQ(check.at("loaded"), 0) << "the page asked for something";
     EXPECT_FALSE(check.at("sideways").get<bool>()) << "the page scrolls sideways";
-    for (const auto& [id, f] : check.at("figures").items()) EXPECT_TRUE(f.at("inside").get<bool>()) << id;
+    for (const auto& [id, f] : check.at("figures").items()) {
+      EXPECT_TRUE(f.at("inside").get<bool>()) << id;
+      EXPECT_EQ(f.at("blank"), 0) << id;
+    }
     return check;
   }
 
@@ -188,7 +196,7 @@ class ReportPage : public testing::Test {
 };
 
 TEST_F(ReportPage, EveryPictureIsDrawnWithItsTableAndWords) {
-  const Json check = drawn({.config = made_config()}, {});
+  const Json check = drawn({{.config = made_config()}}, {});
   const Json& figures = check.at("figures");
   EXPECT_EQ(figures.size(), 11u);
   for (const auto& [id, f] : figures.items()) {
@@ -215,7 +223,7 @@ TEST_F(ReportPage, DarkAndNarrowWithEncoderAndDecoder) {
   run.config.encoder_layers = 2;
   run.config.decoder_layers = 3;
   run.config.layer.placement = Placement::deep_norm;
-  const Json check = drawn(run, {.width = 500, .dark = true});
+  const Json check = drawn({run}, {.width = 500, .dark = true});
   const Json& figures = check.at("figures");
   EXPECT_EQ(check.at("background"), "rgb(19, 21, 24)");
   EXPECT_GT(figures.at("stream").at("last").get<int>(), 100);
@@ -224,10 +232,45 @@ TEST_F(ReportPage, DarkAndNarrowWithEncoderAndDecoder) {
   EXPECT_TRUE(has_text(figures.at("diagram"), "× 1.73"));  // alpha of a decoder of 3 layers: (3 * 3)^(1/4)
 }
 
+TEST_F(ReportPage, TwoRunsShareChartsAndScales) {
+  MadeRun other{.config = made_config(), .steps = 120, .events = false};
+  other.config.decoder_layers = 3;
+  other.config.layer.placement = Placement::deep_norm;
+  for (const int width : {1200, 500}) {
+    const Json check = drawn({{.config = made_config()}, other}, {.width = width, .dark = width == 500});
+    const Json& figures = check.at("figures");
+    EXPECT_EQ(figures.size(), 11u);
+    for (const char* id : {"stream", "stream-gradient", "branch", "added", "heat", "updates"}) {
+      EXPECT_EQ(figures.at(id).at("canvases"), 2) << id;
+      EXPECT_EQ(figures.at(id).at("tables"), 2) << id;
+    }
+    EXPECT_GT(figures.at("loss").at("series").get<int>(), 150);      // one run's colour
+    EXPECT_GT(figures.at("loss").at("validation").get<int>(), 100);  // and the other's
+    EXPECT_EQ(
+        dump_json(check.at("lines"), -1),
+        R"(["run1: training","run1: validation","run2: training","run2: validation","run1: spike","run1: skipped"])");
+    for (const Json& scale : check.at("scales")) EXPECT_EQ(scale.at(0), scale.at(1)) << scale;
+    EXPECT_EQ(check.at("heat").at(0), check.at("heat").at(1));
+    EXPECT_EQ(figures.at("diagram").at("svg"),
+              2);  // of the last layer of the first run, which the other lacks
+    EXPECT_EQ(figures.at("diagram").at("tables"), 2);
+  }
+}
+
+TEST_F(ReportPage, OfTwoRunsOneMayLackMeasurements) {
+  const Json check = drawn({{.config = made_config()}, {.config = made_config(), .probe_every = 0}}, {});
+  const Json& figures = check.at("figures");
+  EXPECT_EQ(figures.at("stream").at("canvases"), 1);
+  EXPECT_EQ(figures.at("heat").at("canvases"), 1);
+  EXPECT_EQ(figures.at("diagram").at("svg"), 4);  // drawn from the config
+  EXPECT_EQ(check.at("notice"), "Without measurements: run2. The folder holds no readable probe.jsonl.");
+}
+
 TEST_F(ReportPage, WithoutAProbeTheRestStands) {
-  const Json check = drawn({.config = made_config(), .probe_every = 0}, {});
+  const Json check = drawn({{.config = made_config(), .probe_every = 0}}, {});
   EXPECT_GT(check.at("figures").at("loss").at("series").get<int>(), 150);
   EXPECT_FALSE(check.at("figures").at("heat").at("shown").get<bool>());
+  EXPECT_EQ(check.at("figures").at("diagram").at("svg"), 2);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "plumb/model.h"
 #include "plumb/tokenizer.h"
+#include "support/browser.h"
 #include "support/files.h"
 #include "support/process.h"
 
@@ -36,29 +37,13 @@ setTimeout(() => {
         return new Set(data).size < 4;
       });
       const pictures = f.querySelectorAll("canvas, svg").length, rows = f.querySelectorAll("tbody tr").length;
-      words += ` ${f.id}:${pictures > 0 && !blank && (rows > 0 || f.id === "tokens") ? "drawn" : "MISSING"}`;
+      words += ` ${f.id}:${pictures > 0 && !blank && rows > 0 ? "drawn" : "MISSING"}`;
     }
     words += document.documentElement.scrollWidth > document.documentElement.clientWidth ? " sideways" : "";
     document.body.append(Object.assign(document.createElement("pre"), {id: "check", textContent: words}));
   }, 500);
 }, 300);
 </script>)js";
-
-std::string checked(const TempFolder& folder, std::string page) {
-  page.insert(page.find("<title>"),
-              "<script>window.pageErrors = []; window.onerror = (m) => { "
-              "window.pageErrors.push(String(m)); };</script>");
-  page.insert(page.rfind("</body>"), kCheck);
-  write_file(folder.path() / "checked.html", page);
-  const auto result =
-      run_process({"chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                   "--user-data-dir=" + (folder / "profile"), "--virtual-time-budget=10000",
-                   "--window-size=800,1000", "--dump-dom", "file://" + (folder / "checked.html")},
-                  {.timeout_seconds = 180});
-  const size_t at = result.out.rfind("<pre id=\"check\">");
-  return at == std::string::npos ? "no check: " + result.err
-                                 : result.out.substr(at, result.out.find("</pre>", at) - at);
-}
 
 class WalkPages : public testing::Test {
  protected:
@@ -67,8 +52,12 @@ class WalkPages : public testing::Test {
     save_model(folder / "b", 2);
   }
   void expect_drawn(const std::string& page, const std::vector<std::string>& figures) {
-    if (run_process({"sh", "-c", "command -v chromium"}).exit_code != 0) GTEST_SKIP() << "no chromium here";
-    const std::string words = checked(folder, page);
+    if (!has_browser()) GTEST_SKIP() << "no chromium here";
+    write_file(folder.path() / "checked.html", with_check(page, kCheck));
+    const ProcessResult seen =
+        browse("file://" + (folder / "checked.html"), folder / "profile", {.width = 800});
+    EXPECT_EQ(seen.err.find("CONSOLE"), std::string::npos) << seen.err;
+    const std::string words = check_text(seen.out);
     EXPECT_NE(words.find("errors 0  loaded 0"), std::string::npos) << words;
     EXPECT_EQ(words.find("MISSING"), std::string::npos) << words;
     EXPECT_EQ(words.find("sideways"), std::string::npos) << words;
