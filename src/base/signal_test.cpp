@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
 
 namespace plumb {
 namespace {
@@ -25,9 +29,21 @@ TEST(Signal, SecondOneEndsTheProcess) {
       {
         catch_stop_signals();
         raise(SIGINT);
+        std::this_thread::sleep_for(std::chrono::milliseconds(600));
         raise(SIGINT);
       },
       testing::ExitedWithCode(130), "");
+}
+
+TEST(Signal, TwoAtOnceAreOneRequest) {
+  EXPECT_EXIT(
+      {
+        catch_stop_signals();
+        raise(SIGTERM);
+        raise(SIGTERM);
+        _exit(stop_requested() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

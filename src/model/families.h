@@ -35,6 +35,9 @@ struct Family {
   std::string_view prefix;  // of the base model's tensors: files have it or lack it
   std::span<const TensorName> names;
   std::span<const TensorName> copies;  // file tensors that may repeat a tied parameter, bit for bit
+  // What an untied head reads where the file has it, instead of the tensor that `names` says; it is saved as
+  // both.
+  std::span<const TensorName> untied;
   std::span<const std::string_view>
       ignored;  // tensors without the prefix that old files hold and nothing reads
 };

@@ -85,6 +85,8 @@ constexpr TensorName kNames[] = {
 };
 constexpr TensorName kCopies[] = {{"token_embedding.weight", "cls.predictions.decoder.weight"},
                                   {"head.bias", "cls.predictions.decoder.bias"}};
+// With tied embeddings the decoder's bias is the one beside it, else it is its own (in old files the same).
+constexpr TensorName kUntied[] = {{"head.bias", "cls.predictions.decoder.bias"}};
 // The pooler and the head for next sentences are no part of a model that fills masks.
 constexpr std::string_view kIgnored[] = {"embeddings.position_ids",     "embeddings.token_type_ids",
                                          "pooler.dense.weight",         "pooler.dense.bias",
@@ -99,6 +101,7 @@ const Family kBert{.type = "bert",
                    .prefix = "bert.",
                    .names = kNames,
                    .copies = kCopies,
+                   .untied = kUntied,
                    .ignored = kIgnored};
 
 }  // namespace plumb

@@ -281,6 +281,26 @@ TEST_F(ModelFolder, B17_BothNamesOfOneNorm) {
   expect_refused("is there twice");
 }
 
+// With tied embeddings one bias has two names; without, the reference's logits read the decoder's own.
+TEST_F(ModelFolder, AnUntiedBertReadsTheBiasOfItsDecoder) {
+  const std::string usual = "cls.predictions.bias", own = "cls.predictions.decoder.bias";
+  ModelConfig c = small("bert");
+  c.tied_embeddings = false;
+  Model::create(c, 1).save(folder());
+  std::vector<SavedTensor> list = tensors();
+  named(list, usual).value.f32()[3] = 1;
+  named(list, own).value.f32()[3] = 2;
+  const auto bias = [&] {
+    write_safetensors(weights(), list);
+    return Model::load(folder()).transformer().parameters().find("head.bias")->value.f32()[3];
+  };
+  EXPECT_EQ(bias(), 2);
+  std::erase_if(list, [&](const SavedTensor& t) { return t.name == own; });
+  EXPECT_EQ(bias(), 1);
+  std::erase_if(list, [&](const SavedTensor& t) { return t.name == usual; });
+  EXPECT_THROW(bias(), Error);
+}
+
 TEST_F(ModelFolder, B64_SquareMatricesAreNotTransposed) {
   ModelConfig c = small("gpt2");
   c.width = 4;

@@ -34,6 +34,10 @@ std::string pattern_of(const std::string& name) {
   return pattern;
 }
 
+bool has_untied_head(const ParameterTable& table) {
+  return table.find("head.weight") != nullptr;
+}
+
 // The shape in the family's file: published ones store a bias on logits as one row.
 Shape file_shape(const Family& family, const Parameter& p) {
   if (!family.names.empty() && p.name == "head.logits_bias") return {1, p.shape[0]};
@@ -107,6 +111,8 @@ class Loader {
   void add(const SafetensorsFile& file, const SafetensorsFile::Entry& entry) {
     if (Parameter* p = names_.parameter(entry.name)) {
       set(*p, file, entry);
+    } else if (Parameter* other = names_.replaced(entry.name)) {
+      replaced_.push_back({other, &file, &entry});
     } else if (Parameter* original = names_.copy_of(entry.name)) {
       copies_.push_back({original, file.path(), entry.name, file.tensor(entry)});
     } else if (!names_.ignored(entry.name)) {
@@ -116,7 +122,10 @@ class Loader {
     }
   }
 
-  void finish(const std::string& folder) const {
+  void finish(const std::string& folder) {
+    for (const Replaced& r : replaced_) {
+      if (!values_.contains(r.parameter)) set(*r.parameter, *r.file, *r.entry);
+    }
     int64_t missing = 0;
     const Parameter* first = nullptr;
     for (const auto& p : table_.all()) {
@@ -140,6 +149,13 @@ class Loader {
     const Parameter* original;
     std::string file, name;
     Tensor value;
+  };
+
+  // A tensor that is read only where the one that replaces it is not there.
+  struct Replaced {
+    Parameter* parameter;
+    const SafetensorsFile* file;
+    const SafetensorsFile::Entry* entry;
   };
 
   void set(Parameter& p, const SafetensorsFile& file, const SafetensorsFile::Entry& entry) {
@@ -177,6 +193,7 @@ class Loader {
   std::map<Parameter*, Tensor> values_;
   std::map<const Parameter*, std::string> sources_;
   std::vector<Copy> copies_;
+  std::vector<Replaced> replaced_;
 };
 
 }  // namespace
@@ -199,6 +216,15 @@ TensorNames::TensorNames(const Family& family, const ParameterTable& table) : fa
     Parameter* original = table.find(copy.plumb);
     if (original) copies_.emplace(bare(copy.file), original);
   }
+  if (!has_untied_head(table)) return;
+  for (const TensorName& own : family.untied) {
+    Parameter* p = table.find(own.plumb);
+    if (!p) continue;
+    const std::string usual = bare(file_name(family, p->name));
+    parameters_.erase(usual);
+    replaced_.emplace(usual, p);
+    parameters_.emplace(bare(own.file), p);
+  }
 }
 
 std::string TensorNames::bare(std::string_view tensor) const {
@@ -210,6 +236,11 @@ std::string TensorNames::bare(std::string_view tensor) const {
 Parameter* TensorNames::parameter(std::string_view tensor) const {
   const auto it = parameters_.find(bare(tensor));
   return it == parameters_.end() ? nullptr : it->second;
+}
+
+Parameter* TensorNames::replaced(std::string_view tensor) const {
+  const auto it = replaced_.find(bare(tensor));
+  return it == replaced_.end() ? nullptr : it->second;
 }
 
 Parameter* TensorNames::copy_of(std::string_view tensor) const {
@@ -224,7 +255,8 @@ bool TensorNames::ignored(std::string_view tensor) const {
 
 void load_weights(const std::string& folder, const Family& family, ParameterTable& table) {
   Loader loader(family, table);
-  for (const SafetensorsFile& file : open_weights(folder)) {
+  const std::vector<SafetensorsFile> files = open_weights(folder);
+  for (const SafetensorsFile& file : files) {
     for (const auto& entry : file.entries()) loader.add(file, entry);
   }
   loader.finish(folder);
@@ -234,6 +266,10 @@ void save_weights(const std::string& path, const Family& family, const Parameter
   std::vector<SavedTensor> tensors;
   for (const auto& p : table.all()) {
     tensors.push_back({file_name(family, p->name), p->value.reshape(file_shape(family, *p)), stored});
+  }
+  for (const TensorName& own : family.untied) {
+    const Parameter* p = has_untied_head(table) ? table.find(own.plumb) : nullptr;
+    if (p) tensors.push_back({std::string(own.file), p->value, stored});
   }
   write_safetensors(path, std::move(tensors));
 }

@@ -20,6 +20,8 @@ class TensorNames {
   Parameter* parameter(std::string_view tensor) const;  // null: none
   // The parameter that a file may hold once more under this name, because it is tied; null: none.
   Parameter* copy_of(std::string_view tensor) const;
+  // The parameter whose value this tensor is where the file lacks the one of Family::untied; null: none.
+  Parameter* replaced(std::string_view tensor) const;
   bool ignored(std::string_view tensor) const;  // a buffer or an unused head that old files hold
   std::string name(const Parameter& p) const { return file_name(family_, p.name); }
 
@@ -27,7 +29,7 @@ class TensorNames {
   std::string bare(std::string_view tensor) const;
 
   const Family& family_;
-  std::map<std::string, Parameter*> parameters_, copies_;  // by bare name
+  std::map<std::string, Parameter*> parameters_, copies_, replaced_;  // by bare name
 };
 
 // model.safetensors, or the shards that its index lists, each with all that the index says it holds. Throws

@@ -40,4 +40,9 @@ std::filesystem::path shared_path(const std::string& relative) {
   return (folder ? std::filesystem::path(folder) : source_folder().parent_path() / "shared") / relative;
 }
 
+std::filesystem::path golden_path() {
+  const char* folder = std::getenv("PLUMB_GOLDEN");
+  return folder ? folder : shared_path("golden");
+}
+
 }  // namespace plumb::test

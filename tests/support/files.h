@@ -17,6 +17,8 @@ std::string read_file(const std::filesystem::path& path);                       
 // the folder "shared" beside the source tree. May not exist: see SKIP_WITHOUT.
 std::filesystem::path source_folder();
 std::filesystem::path shared_path(const std::string& relative);
+// The folder of recorded models: what PLUMB_GOLDEN names, or golden/ of the reference data.
+std::filesystem::path golden_path();
 
 }  // namespace plumb::test
 
