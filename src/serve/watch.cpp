@@ -16,7 +16,10 @@
 namespace plumb {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr const char* kHost = "127.0.0.1";
+constexpr int kRest = 20;  // times as long as the files took to read, before they are read again
 
 // A page from elsewhere whose name was made to lead here still sends its own name.
 bool from_this_machine(const httplib::Request& request) {
@@ -46,6 +49,7 @@ struct Watch::Impl {
   int port = 0;
   std::mutex mutex;  // requests come on several threads
   std::string version, data;
+  Clock::time_point again;  // until then the data stand, so that a long run keeps its cores
 
   void answer_page(httplib::Response& response);
   void answer_data(const httplib::Request& request, httplib::Response& response);
@@ -64,11 +68,15 @@ void Watch::Impl::answer_page(httplib::Response& response) {
 
 void Watch::Impl::answer_data(const httplib::Request& request, httplib::Response& response) {
   const std::lock_guard lock(mutex);
-  // Looked at before the files are read: what changes meanwhile is a new version to the next request.
-  const std::string now = "\"" + run_version(folder) + "\"";
+  const Clock::time_point begin = Clock::now();
   try {
-    if (now != version) data = live_data(report_parts({read_run(folder, true)}));
-    version = now;
+    // Looked at before the files are read: what changes meanwhile is a new version to the next request.
+    const std::string now = begin < again ? version : "\"" + run_version(folder) + "\"";
+    if (now != version) {
+      data = live_data(report_parts({read_run(folder, true)}));
+      version = now;
+      again = Clock::now() + kRest * (Clock::now() - begin);
+    }
   } catch (const Error& e) {
     response.status = 503;
     response.set_content(e.what(), "text/plain; charset=utf-8");
