@@ -23,10 +23,18 @@ HWY_INLINE V flush(D d, V v) {
   return hn::IfThenZeroElse(hn::Lt(hn::Abs(v), hn::Set(d, 1.17549435e-38f)), v);
 }
 
-// Writes the new value and returns acc + (new - old)^2.
+// Writes the new value to p[at], the update to update[at] where that is wanted, and returns acc + (new -
+// old)^2.
+struct Moved {
+  float* p;
+  float* update;
+  size_t at;
+};
 template <class D, class VF, class V>
-HWY_INLINE V move_to(D d, VF before, VF after, float* p, V acc) {
-  hn::StoreU(after, hn::Rebind<float, D>(), p);
+HWY_INLINE V move_to(D d, VF before, VF after, const Moved& to, V acc) {
+  const hn::Rebind<float, D> df;
+  hn::StoreU(after, df, to.p + to.at);
+  if (to.update) hn::StoreU(hn::Sub(after, before), df, to.update + to.at);
   const V change = hn::Sub(hn::PromoteTo(d, after), hn::PromoteTo(d, before));
   return hn::MulAdd(change, change, acc);
 }
@@ -52,7 +60,7 @@ double adamw_range(const AdamW& a, int64_t first, int64_t last) {
     hn::StoreU(v, df, a.v + at);
     const auto deviation = hn::MulAdd(hn::Sqrt(v), hn::Set(df, unbias), hn::Set(df, eps));
     const auto move = hn::Div(hn::Mul(m, hn::Set(df, step)), deviation);
-    return move_to(d, p, hn::MulSub(p, hn::Set(df, keep), move), a.p + at, acc);
+    return move_to(d, p, hn::MulSub(p, hn::Set(df, keep), move), {a.p, a.update, at}, acc);
   });
 }
 
@@ -70,7 +78,7 @@ double sgd_range(const Sgd& a, int64_t first, int64_t last) {
       hn::StoreU(u, df, a.u + at);
       direction = a.nesterov ? hn::MulAdd(u, hn::Set(df, momentum), g) : u;
     }
-    return move_to(d, p, hn::NegMulAdd(direction, hn::Set(df, lr), p), a.p + at, acc);
+    return move_to(d, p, hn::NegMulAdd(direction, hn::Set(df, lr), p), {a.p, a.update, at}, acc);
   });
 }
 
@@ -89,9 +97,10 @@ double decayed_step_range(const DecayedStep& a, int64_t first, int64_t last) {
   const float decay = static_cast<float>(a.decay), step = static_cast<float>(a.step);
   return sum_lanes(last - first, [&](auto d, size_t i, auto acc) HWY_ATTR {
     const hn::Rebind<float, decltype(d)> df;
-    const auto p = hn::LoadU(df, a.p + first + i);
-    const auto move = hn::Mul(hn::LoadU(df, a.direction + first + i), hn::Set(df, step));
-    return move_to(d, p, hn::MulSub(p, hn::Set(df, decay), move), a.p + first + i, acc);
+    const size_t at = first + i;
+    const auto p = hn::LoadU(df, a.p + at);
+    const auto move = hn::Mul(hn::LoadU(df, a.direction + at), hn::Set(df, step));
+    return move_to(d, p, hn::MulSub(p, hn::Set(df, decay), move), {a.p, a.update, at}, acc);
   });
 }
 

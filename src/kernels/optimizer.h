@@ -1,5 +1,5 @@
-// Parameter updates, each one pass over its arrays. All f32 of n elements; the arrays do not overlap.
-// Threads: OpenMP inside; no result depends on their number, bit for bit.
+// Parameter updates, each one pass over its arrays. All f32 of n elements; the arrays do not overlap unless
+// said. Threads: OpenMP inside; no result depends on their number, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ struct AdamW {
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;           // t, from 1
   double gradient_scale = 1;  // the clipping factor
+  float* update = nullptr;    // p(new) - p(old); null: not wanted; may be g
 };
 double adamw_step(const AdamW& a);  // sum of squares of the update, p(new) - p(old)
 
@@ -31,6 +32,7 @@ struct Sgd {
   double lr = 0, momentum = 0, weight_decay = 0;
   bool nesterov = false;
   double gradient_scale = 1;
+  float* update = nullptr;  // as AdamW's
 };
 double sgd_step(const Sgd& a);  // sum of squares of the update
 
@@ -53,6 +55,7 @@ struct DecayedStep {
   const float* direction = nullptr;
   double decay = 1;  // 1 - lr * weight_decay
   double step = 0;
+  float* update = nullptr;  // as AdamW's; may be direction
 };
 double decayed_step(const DecayedStep& a);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "kernels/unit.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -88,23 +89,14 @@ void Parameter::follow() const {
   if (gamma) ops::follow({.weight = value, .bias = {}, .in_out = in_out}, reparam());
 }
 
-void Parameter::make_unit() const {
-  if (unit == UnitLength::none) return;
-  const int64_t rows = value.rows(), width = value.width();
+double Parameter::make_unit(const float* update) const {
+  if (unit == UnitLength::none) return 0;
   const bool by_row = in_out != (unit == UnitLength::of_outputs);  // the vector lies along a row
-  const int64_t count = by_row ? rows : width, length = by_row ? width : rows;
-  const int64_t step = by_row ? width : 1, stride = by_row ? 1 : width;
-  float* v = value.f32();
-#pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < count; ++i) {
-    double sum = 0;
-    for (int64_t k = 0; k < length; ++k) sum += std::pow(static_cast<double>(v[i * step + k * stride]), 2);
-    if (sum == 0) continue;
-    const double by = 1 / std::sqrt(sum);
-    for (int64_t k = 0; k < length; ++k) {
-      v[i * step + k * stride] = static_cast<float>(by * v[i * step + k * stride]);
-    }
-  }
+  return plumb::make_unit({.rows = value.rows(),
+                           .width = value.width(),
+                           .by_column = !by_row,
+                           .x = value.f32(),
+                           .update = update});
 }
 
 std::string Parameter::init_words() const {

@@ -52,7 +52,9 @@ struct Parameter {
   // Decoupled weight decay reaches matrices and embeddings, by role and rank and not by name: never biases,
   // gains, gates or buffers, nor what is kept at length 1.
   bool decays() const { return shape.rank() >= 2 && role != Role::statistic && unit == UnitLength::none; }
-  void make_unit() const;  // the vectors of `unit` are given length 1; one of zeros stays
+  // The vectors of `unit` are given length 1; one of zeros stays. Returns the sum of squares of `update`,
+  // which the value moved by before, plus what it moves by here.
+  double make_unit(const float* update = nullptr) const;
   ops::SigmaReparam reparam() const;
   void follow() const;             // where there is gamma, the singular vectors go after the new value
   std::string init_words() const;  // "N(0, 0.02)", "1"

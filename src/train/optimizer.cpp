@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/elementwise.h"
 #include "kernels/optimizer.h"
 #include "kernels/reduce.h"
 #include "train/muon.h"
@@ -24,6 +23,11 @@ Optimizer::Rule rule_of(const Parameter& p, OptimizerKind kind) {
 
 double decay_of(const Parameter& p, const TrainOptions& o) {
   return p.decays() ? o.weight_decay * p.scales.weight_decay : 0;
+}
+
+// Of what is kept at length 1, whose update the rules leave where the gradient was, which nobody reads again.
+float* update_of(const Parameter& p) {
+  return p.unit == UnitLength::none ? nullptr : p.value.grad().f32();
 }
 
 }  // namespace
@@ -71,19 +75,10 @@ const std::vector<ParameterUpdate>& Optimizer::step(double factor, double gradie
 
 double Optimizer::update(const Slot& slot, double factor, double gradient_scale) const {
   const Parameter& p = *slot.parameter;
-  const double moved = unit_step(slot, factor, gradient_scale);
+  double moved = rule_step(slot, factor, gradient_scale);
+  if (p.unit != UnitLength::none) moved = p.make_unit(update_of(p));
   p.follow();
   return moved;
-}
-
-double Optimizer::unit_step(const Slot& slot, double factor, double gradient_scale) const {
-  const Parameter& p = *slot.parameter;
-  if (p.unit == UnitLength::none) return rule_step(slot, factor, gradient_scale);
-  const Tensor before = p.value.clone();
-  rule_step(slot, factor, gradient_scale);
-  p.make_unit();
-  linear_combination(before.numel(), 1, p.value.f32(), -1, before.f32(), before.f32());
-  return sum_of_squares(before.numel(), before.f32());
 }
 
 double Optimizer::rule_step(const Slot& slot, double factor, double gradient_scale) const {
@@ -112,7 +107,8 @@ double Optimizer::adamw(const Slot& s, double factor, double gradient_scale) con
                      .eps = options_.eps * scales.eps,
                      .weight_decay = decay_of(*s.parameter, options_),
                      .step = steps_,
-                     .gradient_scale = gradient_scale});
+                     .gradient_scale = gradient_scale,
+                     .update = update_of(*s.parameter)});
 }
 
 double Optimizer::sgd(const Slot& s, double factor, double gradient_scale) const {
@@ -124,7 +120,8 @@ double Optimizer::sgd(const Slot& s, double factor, double gradient_scale) const
                    .lr = factor * options_.lr,
                    .momentum = options_.momentum,
                    .weight_decay = decay_of(*s.parameter, options_),
-                   .gradient_scale = gradient_scale});
+                   .gradient_scale = gradient_scale,
+                   .update = update_of(*s.parameter)});
 }
 
 double Optimizer::muon(const Slot& s, double factor, double gradient_scale) const {
@@ -142,7 +139,8 @@ double Optimizer::muon(const Slot& s, double factor, double gradient_scale) cons
                        .p = p.f32(),
                        .direction = direction.f32(),
                        .decay = 1 - lr * decay_of(*s.parameter, options_),
-                       .step = lr});
+                       .step = lr,
+                       .update = update_of(*s.parameter)});
 }
 
 }  // namespace plumb

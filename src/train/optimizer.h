@@ -52,7 +52,6 @@ class Optimizer {
     Tensor first, second;  // m and v, or u and undefined
   };
   double update(const Slot& slot, double factor, double gradient_scale) const;
-  double unit_step(const Slot& slot, double factor, double gradient_scale) const;
   double rule_step(const Slot& slot, double factor, double gradient_scale) const;
   double adamw(const Slot& slot, double factor, double gradient_scale) const;
   double sgd(const Slot& slot, double factor, double gradient_scale) const;

@@ -99,6 +99,36 @@ TEST(Optimizer, SgdIsThePlainLoop) {
   }
 }
 
+// What is kept at length 1 is after each step of each rule, and the step that is told is the whole one.
+TEST(Optimizer, UnitVectorsStayUnit) {
+  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::sgd, OptimizerKind::muon}) {
+    for (const UnitLength unit : {UnitLength::of_outputs, UnitLength::of_inputs}) {
+      const TrainOptions o{
+          .optimizer = kind, .lr = 0.05, .weight_decay = 0.5, .momentum = 0.9, .muon_lr = 0.05};
+      ParameterTable table;
+      Parameter* w = add(table, "decoder.0.feed_forward.up.weight", {9, 5}, Role::matrix, 3);
+      w->unit = unit;
+      w->make_unit();
+      Optimizer optimizer(table, o);
+      for (int t = 1; t <= 3; ++t) {
+        const std::vector<double> before = values(w->value);
+        set_gradient(*w, drawn(w->shape, 20 + t));
+        const double told = optimizer.step(1, 1)[0].sum_of_squares;
+        double moved = 0;
+        std::vector<double> sums(unit == UnitLength::of_outputs ? 9 : 5);
+        for (int i = 0; i < 45; ++i) {
+          const double v = w->value.f32()[i];
+          moved += (v - before[i]) * (v - before[i]);
+          sums[unit == UnitLength::of_outputs ? i / 5 : i % 5] += v * v;
+        }
+        for (const double s : sums) EXPECT_NEAR(std::sqrt(s), 1, 1e-6);
+        EXPECT_GT(moved, 1e-3);
+        EXPECT_NEAR(told, moved, 1e-5 * moved);
+      }
+    }
+  }
+}
+
 // X (r, c) of the iteration, in f64.
 std::vector<double> plain_newton_schulz(int64_t r, int64_t c, std::vector<double> x) {
   double norm = 0;
