@@ -1,5 +1,5 @@
-// Stopping on request: the first Ctrl-C (or SIGTERM) only sets a flag, so that a run can save and end; another
-// one, half a second later or more, ends the process at once.
+// Stopping on request: the first Ctrl-C (or SIGTERM) only sets a flag, so that a run can save and end;
+// another one, half a second later or more, ends the process at once.
 #pragma once
 
 namespace plumb {

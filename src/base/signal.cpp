@@ -4,26 +4,32 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
+
 namespace plumb {
 namespace {
 
-volatile sig_atomic_t stop_flag = 0;
-timespec first_stop;  // when a signal set the flag
+// Lock-free, as a handler needs, and seen by all threads.
+std::atomic<bool> stop_flag{false};
+std::atomic<int64_t> first_stop{0};  // when a signal set the flag, ns
+static_assert(std::atomic<int64_t>::is_always_lock_free);
 
 // timeout(1) signals its child and then the group that the child is in: that is one request, not two.
-constexpr double kOneRequest = 0.5;  // seconds
+constexpr int64_t kOneRequest = 500'000'000;  // ns
 
-double seconds_since(const timespec& then, const timespec& now) {
-  return static_cast<double>(now.tv_sec - then.tv_sec) +
-         1e-9 * static_cast<double>(now.tv_nsec - then.tv_nsec);
+int64_t now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
 }
 
 void on_stop(int number) {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  if (stop_flag && seconds_since(first_stop, now) > kOneRequest) _exit(128 + number);
-  if (!stop_flag) first_stop = now;
-  stop_flag = 1;
+  if (!stop_flag.exchange(true)) {
+    first_stop = now();
+  } else if (now() - first_stop > kOneRequest) {
+    _exit(128 + number);
+  }
 }
 
 }  // namespace
@@ -38,13 +44,13 @@ void catch_stop_signals() {
 }
 
 bool stop_requested() {
-  return stop_flag != 0;
+  return stop_flag;
 }
 void request_stop() {
-  stop_flag = 1;
+  stop_flag = true;
 }
 void forget_stop() {
-  stop_flag = 0;
+  stop_flag = false;
 }
 
 }  // namespace plumb

@@ -72,9 +72,11 @@ TEST(Battery, TrainingIsTheSameOnAnyNumberOfThreadsAndLearns) {
 
 TEST(Battery, AStopEndsTrainingsSideBySide) {
   const battery::Characters text("");
-  std::vector<battery::Job> jobs(
-      4, {.config = battery::small_config(Placement::pre_norm, 1), .schedule = {.steps = 3}});
-  jobs[1].inspect = [](Transformer&) { request_stop(); };
+  // More than there are threads, so that one has yet to begin when the first has ended.
+  const std::vector<battery::Job> jobs(threads() + 1,
+                                       {.config = battery::small_config(Placement::pre_norm, 1),
+                                        .schedule = {.steps = 3},
+                                        .inspect = [](Transformer&) { request_stop(); }});
   error_of(ErrorKind::interrupted, [&] { battery::train_all(text, jobs); });
   forget_stop();
 }
