@@ -36,10 +36,10 @@ ModelConfig small_config(Placement placement, int64_t layers) {
 std::unique_ptr<Transformer> started(const ModelConfig& config, const Start& start) {
   auto model = std::make_unique<Transformer>(config);
   model->parameters().initialize(start.seed);
-  // Embeddings are drawn with the head's spread.
+  // Embeddings are drawn with the head's spread, unless they are of a length.
   const auto factor = static_cast<float>(start.embedding_std / config.init_std);
   for (const auto& p : model->parameters().all()) {
-    if (p->role != Role::embedding) continue;
+    if (p->role != Role::embedding || p->unit != UnitLength::none) continue;
     const float own = p->name.find("position") == std::string::npos ? factor : 0.1f * factor;
     for (int64_t i = 0; i < p->value.numel(); ++i) p->value.f32()[i] *= own;
   }

@@ -44,7 +44,8 @@ void every_placement(const Setting& setting, BatteryExperiment& e) {
     const std::string& name = e.placements[i];
     note(e, name + ": stream behind the last layer over that before the first, at init",
          rms(ends.last) / rms(ends.first), "");
-    note(e, name + ": gradient of the stream below over that above, at init", ends.bottom / ends.top, "");
+    if (ends.top > 0)  // under Fixup's head of 0 there is none
+      note(e, name + ": gradient of the stream below over that above, at init", ends.bottom / ends.top, "");
     note(e, name + ": loss", trained[i].loss, known_loss(jobs[i].config.layer.placement));
   }
 }
