@@ -141,7 +141,8 @@ std::string measured(const std::string& name, const std::vector<BatteryExperimen
     for (const BatteryFigure& f : e.figures) {
       const bool of_many = e.placements.size() > 1 && f.name.find(name) == std::string::npos;
       if (of_many) continue;
-      rows += fmt::format("| {} | {:.4g} | {} |\n", cell(f.name), f.value, cell(f.expected));
+      rows += fmt::format("| {} | {:.4g}{} | {} |\n", cell(f.name), f.value,
+                          f.passed() ? "" : ", **outside its bound**", cell(f.expected));
     }
     if (rows.empty()) continue;
     text += fmt::format(
