@@ -101,6 +101,10 @@ const char* placement_words(Placement placement) {
       return "no norm: matrices and embeddings start small by depth";
     case Placement::resi_dual:
       return "a norm after each add, and a second stream that sums the branches";
+    case Placement::ngpt:
+      return "a step from the stream towards each branch, by a learned factor for each column; the stream, "
+             "branches, "
+             "queries, keys and matrices are kept at length 1";
   }
   return "";
 }

@@ -33,6 +33,7 @@ enum class Placement {
   fixup,       // shifts in place of norms, branches that start at 0; Zhang 2019, 1901.09321
   t_fixup,     // neither norm nor gate: init alone; Huang 2020, ICML
   resi_dual,   // N_out, and a second stream that sums the branches; Xie 2023, 2304.14802
+  ngpt,        // N_out(x + g (N_branch - x)), all vectors of length 1: nGPT; Loshchilov 2024, 2410.01131
 };
 
 enum class NormKind {
@@ -64,7 +65,8 @@ struct EnumNames<Placement> {
   static constexpr std::array names{"post-norm", "pre-norm", "deep-norm",   "sandwich",
                                     "reordered", "re-zero",  "layer-scale", "layer-norm-scaling",
                                     "sub-ln",    "plain",    "mix-ln",      "normformer",
-                                    "admin",     "fixup",    "t-fixup",     "resi-dual"};
+                                    "admin",     "fixup",    "t-fixup",     "resi-dual",
+                                    "ngpt"};
 };
 template <>
 struct EnumNames<NormKind> {
@@ -327,6 +329,9 @@ struct SublayerFormula {
   bool head_scale = false;
   double dual = 0;  // r' = r + dual g F(...): the second stream of ResiDual; 0: there is none
   Reparam reparam = Reparam::none;
+  // nGPT: alpha is 1 - g and g is |g|, column by column, and what meets is of length 1: the stream, branches,
+  // queries and keys, matrices along the width of the stream. Factors s on q and k, up and gate, and logits.
+  bool unit = false;
   double beta = 1;         // init gain of V, output and feed-forward matrices; Q and K keep 1
   double output_gain = 1;  // init gain, on top of that, of the last matrix of the branch
 

@@ -84,6 +84,7 @@ inline std::vector<Variant> variants() {
   });
   add("PostNormUntied",
       [](ModelConfig& c) { c.layer.placement = Placement::post_norm, c.tied_embeddings = false; });
+  add("Ngpt", [](ModelConfig& c) { c.layer.placement = Placement::ngpt, c.layer.kv_heads = 2; });
   add("SigmaReparam", [](ModelConfig& c) { c.layer.reparam = Reparam::sigma; });
   add("Parallel", [](ModelConfig& c) { c.layer.parallel = Parallel::one_norm; });
   add("QueryKeyNorm", [](ModelConfig& c) { c.layer.qk_norm = QkNorm::per_head; });

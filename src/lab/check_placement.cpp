@@ -143,7 +143,7 @@ void no_shortcut(const CheckSubject& s, Findings& f) {
 
 void frozen_branch_norm(const CheckSubject& s, Findings& f) {
   by_layers(s, f, [](const LayerView& v) -> std::optional<LayerFault> {
-    if (!v.formula.norm_branch || v.layer.norm_affine) return {};
+    if (!v.formula.norm_branch || v.layer.norm_affine || v.formula.unit) return {};
     return LayerFault{"norm_affine: false", "a learned gain on the branch's norm"};
   });
 }

@@ -23,7 +23,8 @@ int64_t post_norm_layers(const ModelConfig& c) {
     int64_t count = 0;
     for (int64_t i = 0; i < layers_of(c, side); ++i) {
       const SublayerFormula f = sublayer_formula(c, side, i);
-      count += f.norm_out && f.alpha <= 1 && f.shortcut == GateKind::constant && f.dual == 0 ? 1 : 0;
+      count +=
+          f.norm_out && f.alpha <= 1 && f.shortcut == GateKind::constant && f.dual == 0 && !f.unit ? 1 : 0;
     }
     most = std::max(most, count);
   }

@@ -78,6 +78,7 @@ std::string drawn(const DrawnSublayer& d, const Column& c) {
   svg += line(fmt::format("M{} {} V{}", kStream, c.sum + 12, c.end - 8), "stream");
   svg += plus(kStream, c.sum);
   const std::string factor = cut                                ? "no shortcut"
+                             : f.unit                           ? "× 1 − g"
                              : f.shortcut != GateKind::constant ? "× a, learned"
                              : f.alpha != 1                     ? fmt::format("× {:.4g}", f.alpha)
                                                                 : "";

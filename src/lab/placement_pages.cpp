@@ -65,6 +65,10 @@ std::string when(const std::string& name) {
        "Two streams: one post-normed, one that sums the branches, joined at the end. Post-norm's diversity "
        "of layers "
        "with pre-norm's gradient."},
+      {"ngpt",
+       "nGPT: everything of length 1, each branch a small step on the sphere. Without warm-up or weight "
+       "decay; published "
+       "to need fewer steps, the more the longer the context."},
       {"plain", "Never to train with: the block without its shortcut, which shows why there is one."}};
   for (const auto& [key, words] : all) {
     if (name == key) return words;

@@ -137,7 +137,7 @@ OrderedJson formulas(const RunRecords& run) {
   if (!run.config) return j;
   for (const SublayerName& s : sublayers_of(*run.config)) {
     j[s.module] = formula_data(sublayer_formula(*run.config, s.side, s.layer, part_named(s.part)),
-                               layer_config(*run.config, s.side, s.layer));
+                               resolved_layer(*run.config, s.side, s.layer));
   }
   return j;
 }

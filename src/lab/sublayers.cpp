@@ -60,8 +60,12 @@ void add_contributions(RunRecords& run) {
           sublayer_formula(*run.config, place->side, place->layer, part_named(place->part));
       const double* learned = measure(record.parameters, site.at + ".gate", "rms");
       if (f.alpha == 0 || (f.gate != GateKind::constant && !learned)) continue;
-      const double g = f.gate == GateKind::constant ? f.gate_value : *learned;
-      site.measures["step.added"] = std::abs(g / f.alpha) * ratio->second;
+      double g = f.gate == GateKind::constant ? f.gate_value : *learned, alpha = f.alpha;
+      if (f.unit) {  // as nGPT stores it
+        g *= f.gate_value * std::sqrt(static_cast<double>(run.config->width));
+        alpha = 1 - g;
+      }
+      site.measures["step.added"] = std::abs(g / alpha) * ratio->second;
     }
   }
 }

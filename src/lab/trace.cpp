@@ -78,19 +78,19 @@ std::vector<NormNumbers> norm_numbers(const ModelConfig& config, const Observed&
   };
   std::string stack;
   const auto end_of = [&](Side side) {
-    const LayerConfig& last = layer_config(config, side, layers_of(config, side) - 1);
+    const LayerConfig last = resolved_layer(config, side, layers_of(config, side) - 1);
     const std::string name = stack_name(side);
     if (has_final_norm(config, side)) {
       add(name + ".final_norm", last, observed.find(name, "output"), observed.find(name, "final"));
     }
   };
   for (const SublayerName& s : sublayers_of(config)) {
-    const LayerConfig& c = layer_config(config, s.side, s.layer);
+    const LayerConfig c = resolved_layer(config, s.side, s.layer);
     if (stack != stack_name(s.side)) {
       if (!stack.empty()) end_of(Side::encoder);
       stack = stack_name(s.side);
       const Kept* embedded = observed.find(stack, "embedding");
-      if (config.embedding_norm)
+      if (config.embedding_norm || sublayer_formula(config, s.side, s.layer).unit)
         add(stack + ".embedding_norm", c, embedded, observed.find(s.module, "stream"));
     }
     const SublayerFormula f = sublayer_formula(config, s.side, s.layer, part_named(s.part));
@@ -111,7 +111,7 @@ std::vector<SublayerNumbers> sublayer_numbers(const Transformer& model, const Ob
     const Tensor x = observed.value(s.module, "stream"), branch = observed.value(s.module, "branch"),
                  y = observed.value(s.module, "output");
     SublayerNumbers n{s.module, spread_of(x), spread_of(branch), spread_of(y), {}, mean_cosine(x, y)};
-    const double kept = std::abs(f.alpha) * n.stream.rms;
+    const double kept = rms_times(x, shortcut_of(model.parameters(), s.module, f));
     if (kept > 0) n.added = rms_times(branch, gate_of(model.parameters(), s.module, f)) / kept;
     numbers.push_back(n);
   }

@@ -11,9 +11,10 @@
 namespace plumb {
 namespace {
 
-Tensor scaled(const Tensor& t, double factor) {
+// Each column times its factor, or all times the one.
+Tensor scaled(const Tensor& t, const Tensor& factors) {
   Tensor y = t.clone();
-  for (int64_t i = 0; i < y.numel(); ++i) y.f32()[i] = static_cast<float>(factor * y.f32()[i]);
+  for (int64_t i = 0; i < y.numel(); ++i) y.f32()[i] *= factors.f32()[i % factors.numel()];
   return y;
 }
 
@@ -83,12 +84,13 @@ std::vector<GradientShare> gradient_shares(const Transformer& model, const Obser
     if (i + 1 == sublayers.size() || sublayers[i + 1].side != s.side) straight = after;  // a stack's end
     if (f.norm_out) {
       const auto weights = norm_weights(model.parameters(), s.module + ".norm_out",
-                                        layer_config(model.config(), s.side, s.layer));
+                                        resolved_layer(model.config(), s.side, s.layer));
       straight = back_through(observed.value(s.module, "sum"), weights, straight);
     }
-    straight = scaled(straight, f.alpha);
+    const Tensor alpha = shortcut_of(model.parameters(), s.module, f);
+    straight = scaled(straight, alpha);
     const Tensor at_sum = f.norm_out ? or_zeros(observed.gradient(s.module, "sum"), x.shape()) : after;
-    const Tensor shortcut = scaled(at_sum, f.alpha), branch = difference(whole, shortcut);
+    const Tensor shortcut = scaled(at_sum, alpha), branch = difference(whole, shortcut);
     shares[i] = {s.module,
                  rms(whole),
                  rms(shortcut),

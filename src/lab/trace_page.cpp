@@ -98,7 +98,7 @@ OrderedJson data_of(const TraceData& d) {
   for (const SublayerName& s : sublayers_of(d.config)) {
     j["sites"].push_back(s.module);
     j["formulas"][s.module] = formula_data(sublayer_formula(d.config, s.side, s.layer, part_named(s.part)),
-                                           layer_config(d.config, s.side, s.layer));
+                                           resolved_layer(d.config, s.side, s.layer));
   }
   return j;
 }

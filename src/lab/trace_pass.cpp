@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "model/generation_defaults.h"
+#include "ops/scale.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -142,9 +145,29 @@ ops::NormWeights norm_weights(const ParameterTable& parameters, const std::strin
           value_of(parameters, module + ".running_var")};
 }
 
+namespace {
+
+Tensor one_number(double v) {
+  return Tensor::of<float>({1}, {static_cast<float>(v)});
+}
+
+}  // namespace
+
 Tensor gate_of(const ParameterTable& parameters, const std::string& module, const SublayerFormula& formula) {
-  if (formula.gate != GateKind::constant) return value_of(parameters, module + ".gate");
-  return Tensor::of<float>({1}, {static_cast<float>(formula.gate_value)});
+  if (formula.gate == GateKind::constant) return one_number(formula.gate_value);
+  const Tensor stored = value_of(parameters, module + ".gate");
+  if (!formula.unit) return stored;
+  Context context;
+  return ops::magnitude(context, stored, formula.gate_value * std::sqrt(static_cast<double>(stored.numel())));
+}
+
+Tensor shortcut_of(const ParameterTable& parameters, const std::string& module,
+                   const SublayerFormula& formula) {
+  if (formula.shortcut != GateKind::constant) return value_of(parameters, module + ".shortcut");
+  if (!formula.unit) return one_number(formula.alpha);
+  const Tensor rest = gate_of(parameters, module, formula);
+  for (int64_t i = 0; i < rest.numel(); ++i) rest.f32()[i] = 1 - rest.f32()[i];
+  return rest;
 }
 
 }  // namespace plumb

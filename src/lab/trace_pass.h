@@ -77,7 +77,9 @@ const char* stack_name(Side side);  // "encoder"
 ops::NormWeights norm_weights(const ParameterTable& parameters, const std::string& module,
                               const LayerConfig& c);
 
-// g of a sub-layer, (1) or (C): the constant, or what was learned. f32.
+// g and alpha of a sub-layer, (1) or (C): the constant, or what was learned. f32.
 Tensor gate_of(const ParameterTable& parameters, const std::string& module, const SublayerFormula& formula);
+Tensor shortcut_of(const ParameterTable& parameters, const std::string& module,
+                   const SublayerFormula& formula);
 
 }  // namespace plumb

@@ -137,9 +137,10 @@ void stack_steps(Steps& steps, const ModelConfig& config, Side side) {
 
 std::string norm_sentence(const LayerConfig& c) {
   if (c.norm == NormKind::none) return "There is no norm.";
-  return fmt::format(
-      "N is {}, eps {:g}{}{}{}.", norm_words(c.norm), c.norm_eps, c.norm_affine ? ", with a gain" : "",
-      c.norm_unit_offset ? " stored as w where 1 + w is meant" : "", c.norm_bias ? " and a bias" : "");
+  return fmt::format("N is {}, eps {:g}{}{}{}.", norm_words(c.norm), c.norm_eps,
+                     c.norm_affine ? ", with a gain" : ", without a gain",
+                     c.norm_unit_offset ? " stored as w where 1 + w is meant" : "",
+                     c.norm_bias ? " and a bias" : "");
 }
 
 const char* order_of_layer(const ModelConfig& config, Side side) {
@@ -188,8 +189,10 @@ std::vector<std::string> order_in_words(const ModelConfig& config) {
     lines.push_back(fmt::format("Behind the last layer of {} stands {}.", whose,
                                 has_final_norm(config, side) ? "one more norm" : "no further norm"));
   }
-  if (config.embedding_norm) lines.push_back("The embeddings are normed before the first layer.");
-  lines.push_back(norm_sentence(config.layer));
+  const Side side = config.has_decoder() ? Side::decoder : Side::encoder;
+  if (config.embedding_norm || sublayer_formula(config, side, 0).unit)
+    lines.push_back("The embeddings are normed before the first layer.");
+  lines.push_back(norm_sentence(resolved_layer(config, side, 0)));
   return lines;
 }
 

@@ -60,6 +60,9 @@ int64_t kept_numbers(const ModelConfig& config, Side side, int64_t index) {
   kept += (cross ? 2 : 1) * (2 * q + 2 * kv + c.heads);
   kept += active * c.ffn_width * (c.gated ? 2 : 1);
   if (c.experts > 0) kept += active * 2 * config.width + c.experts;
+  // nGPT: the way from the stream to the branch, queries scaled twice, and the scaled hidden values.
+  if (f.unit)
+    kept += sublayers * config.width + (cross ? 4 : 2) * q + active * c.ffn_width * (c.gated ? 2 : 1);
   if (f.norm_inner) kept += (cross ? 2 : 1) * q + 2 * active * c.ffn_width;
   return kept;
 }

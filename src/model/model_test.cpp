@@ -153,6 +153,25 @@ TEST(SigmaReparam, IsRefusedWhereMatricesStartAtZero) {
   EXPECT_NE(error_of(ErrorKind::config, [&] { validate(c); }).find("fixup"), std::string::npos);
 }
 
+TEST_F(ModelFolder, NgptIsSavedWhole) {
+  ModelConfig c = small("plumbline");
+  c.layer.placement = Placement::ngpt;
+  const Model model = Model::create(c, 3);
+  model.save(folder());
+  const Model again = Model::load(folder());
+  EXPECT_EQ(again.config(), c);
+  expect_same_values(again, model);
+  expect_same_bits(logits_of(again), logits_of(model));
+  const ParameterTable& table = model.transformer().parameters();
+  EXPECT_EQ(table.find("decoder.0.attention.query.weight")->unit, UnitLength::of_outputs);
+  EXPECT_EQ(table.find("decoder.0.feed_forward.down.weight")->unit, UnitLength::of_inputs);
+  c.decoder_runs = {{.first = 1, .count = 1, .layer = {}}};
+  EXPECT_NE(error_of(ErrorKind::config, [&] { validate(c); }).find("ngpt"), std::string::npos);
+  c.decoder_runs.clear();
+  c.layer.norm_out = false;
+  EXPECT_NE(error_of(ErrorKind::config, [&] { validate(c); }).find("norm_out"), std::string::npos);
+}
+
 // Held in 16 bits the map is that of the rounded matrix.
 TEST_F(ModelFolder, SigmaReparamOfMatricesHeldInBf16) {
   ModelConfig c = small("plumbline");

@@ -82,8 +82,9 @@ class Model {
     for (int64_t r = 0; r < h.rows; ++r) {
       for (int64_t v = 0; v < c_.vocab_size; ++v) {
         S sum = c_.head_bias ? w_.get("head.bias")[v] : S(0);
-        if (c_.logits_bias) sum += w_.get("head.logits_bias")[v];
         for (int64_t i = 0; i < c_.width; ++i) sum += h.at(r, i) * e[v * c_.width + i];
+        if (w_.has("head.scale")) sum *= w_.get("head.scale")[v] * std::sqrt(static_cast<Real>(c_.width));
+        if (c_.logits_bias) sum += w_.get("head.logits_bias")[v];
         y.at(r, v) = sum;
       }
     }
@@ -151,6 +152,7 @@ class Model {
         }
       }
     }
+    if (sublayer_formula(c_, side, 0).unit) return norm(x, "", resolved_layer(c_, side, 0), {});
     if (c_.embedding_norm) x = norm(x, s + ".embedding_norm", layer_config(c_, side, 0), b.mask);
     return x;
   }
@@ -221,7 +223,8 @@ class Model {
       for (int64_t i = 0; i < x.width; ++i) {
         const S centred = x.at(r, i) - mean;
         if (l.norm == NormKind::scale_norm) {
-          y.at(r, i) = w_.get(name + ".gain")[0] * x.at(r, i) / std::sqrt(square * n);
+          y.at(r, i) =
+              (l.norm_affine ? w_.get(name + ".gain")[0] : S(1)) * x.at(r, i) / std::sqrt(square * n);
         } else if (l.norm == NormKind::dyt) {
           y.at(r, i) = gain(i) * std::tanh(w_.get(name + ".alpha")[0] * x.at(r, i)) + bias(i);
         } else {
@@ -333,7 +336,8 @@ class Model {
             S logit = 0;
             for (int64_t i = 0; i < l.head_dim; ++i) {
               logit += q.at(row * b.length + t, h * l.head_dim + i) *
-                       k.at(row * keys.length + s, g * l.head_dim + i);
+                       k.at(row * keys.length + s, g * l.head_dim + i) *
+                       squared_scale(name + ".query_scale", h * l.head_dim + i);
             }
             logit *= scale;
             if (!memory && c_.positions == Positions::alibi) {
@@ -362,11 +366,24 @@ class Model {
     return linear(y, name + ".output", c_.width, false);
   }
 
+  // nGPT's s_qk^2, (s sqrt(C))^2.
+  S squared_scale(const std::string& name, int64_t i) const {
+    return w_.has(name) ? w_.get(name)[i] * w_.get(name)[i] * static_cast<Real>(c_.width) : S(1);
+  }
+
+  // nGPT's s sqrt(C) on u and v.
+  void scale_hidden(Matrix<S>& h, const std::string& name) const {
+    for (size_t i = 0; w_.has(name) && i < h.v.size(); ++i)
+      h.v[i] *= w_.get(name)[i % h.width] * std::sqrt(static_cast<Real>(c_.width));
+  }
+
   Matrix<S> feed_forward(const Matrix<S>& x, const std::string& name, const LayerConfig& l,
                          bool inner) const {
     Matrix<S> h = linear(x, name + ".up", l.ffn_width, false);
+    scale_hidden(h, name + ".up_scale");
     if (l.gated) {
-      const Matrix<S> gate = linear(x, name + ".gate", l.ffn_width, false);
+      Matrix<S> gate = linear(x, name + ".gate", l.ffn_width, false);
+      scale_hidden(gate, name + ".gate_scale");
       for (size_t i = 0; i < h.v.size(); ++i) h.v[i] *= act(gate.v[i], l.activation);
     } else {
       for (S& value : h.v) value = act(value, l.activation);
@@ -428,6 +445,12 @@ class Model {
     if (f.norm_branch) y = norm(y, name + ".norm_branch", l, b.mask);
     for (int64_t r = 0; r < y.rows; ++r) {
       for (int64_t i = 0; i < y.width; ++i) {
+        if (f.unit) {
+          S step = w_.get(name + ".gate")[i] * f.gate_value * std::sqrt(static_cast<Real>(x.width));
+          if (real(step) < 0) step = -step;
+          y.at(r, i) = (1.0 - step) * x.at(r, i) + step * y.at(r, i);
+          continue;
+        }
         const S g = f.gate == GateKind::constant ? S(f.gate_value)
                     : f.gate == GateKind::scalar ? w_.get(name + ".gate")[0]
                                                  : w_.get(name + ".gate")[i];

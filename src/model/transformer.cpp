@@ -1,6 +1,7 @@
 #include "model/transformer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/embedding.h"
 #include "ops/embedding.h"
@@ -11,7 +12,9 @@ namespace plumb {
 Transformer::Transformer(const ModelConfig& config) : config_(config) {
   validate(config_);
   const Builder b{table_, config_, "", &next_site_};
-  const UnitLength unit = config_.unit_embeddings ? UnitLength::of_outputs : UnitLength::none;
+  const bool all_unit =
+      sublayer_formula(config_, config_.has_decoder() ? Side::decoder : Side::encoder, 0).unit;
+  const UnitLength unit = all_unit || config_.unit_embeddings ? UnitLength::of_outputs : UnitLength::none;
   const auto table = [&](const std::string& name, int64_t rows, double std) {
     return table_.add(
         {.name = name, .shape = {rows, config_.width}, .role = Role::embedding, .init = {{rows, std}}});
@@ -40,8 +43,10 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
                         std::optional<Stack>& stack) {
     if (config_.positions == Positions::learned)
       positions = table(name + ".position_embedding.weight", config_.max_length, config_.init_std);
-    if (config_.embedding_norm)
-      norm.emplace(b.child(name + ".embedding_norm"), layer_config(config_, s, 0), config_.width);
+    if (config_.embedding_norm || all_unit) {  // nGPT's stream has length 1 from the first layer on
+      const LayerConfig c = all_unit ? resolved_layer(config_, s, 0) : layer_config(config_, s, 0);
+      norm.emplace(b.child(name + ".embedding_norm"), c, config_.width);
+    }
     stack.emplace(b.child(name), s);
   };
   if (config_.has_encoder())
@@ -60,6 +65,10 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
                         .shape = {config_.vocab_size, config_.width},
                         .init = {{config_.vocab_size, head_std(config_)}},
                         .unit = unit});
+  }
+  if (all_unit) {
+    const double start = 1 / std::sqrt(static_cast<double>(config_.width));
+    logits_scale_.emplace(b, "head.scale", config_.vocab_size, start);
   }
   if (config_.head_bias)
     head_bias_ = table_.add({.name = "head.bias", .shape = {config_.vocab_size}, .role = Role::bias});
@@ -172,10 +181,12 @@ Tensor Transformer::decode_next(Context& context, const Tokens& tokens, Cache& c
   return y;
 }
 
-ops::LinearWeights Transformer::head_weights() const {
+ops::Head Transformer::head() const {
   PLUMB_CHECK(config_.head == Head::language_model, "the model has no head");
   const Parameter* w = head_ ? head_ : (decoder_ ? decoder_tokens_ : encoder_tokens_);
-  return {w->value, head_bias_ ? head_bias_->value : Tensor(), false};
+  return {.map = {w->value, head_bias_ ? head_bias_->value : Tensor(), false},
+          .scale = logits_scale_ ? logits_scale_->factors() : ops::ColumnFactors{},
+          .untrained_bias = logits_bias_ ? logits_bias_->value : Tensor()};
 }
 
 Tensor Transformer::before_head(Context& context, const Tensor& given) const {
@@ -189,8 +200,7 @@ Tensor Transformer::before_head(Context& context, const Tensor& given) const {
 }
 
 Tensor Transformer::logits(Context& context, const Tensor& hidden) const {
-  Tensor y = ops::linear(context, before_head(context, hidden), head_weights());
-  if (logits_bias_) y = ops::add_untrained_bias(context, y, logits_bias_->value);
+  Tensor y = ops::logits(context, before_head(context, hidden), head());
   if (context.observer) context.observer->logits(y.reshape({y.rows(), y.width()}));
   return y;
 }
@@ -217,8 +227,7 @@ void Transformer::show_logits(const Context& context, const Tensor& hidden, cons
 LossSums Transformer::loss(Context& context, const Tensor& hidden, const Tensor& targets,
                            const ops::LossOptions& options) const {
   if (context.observer) show_logits(context, hidden, targets);
-  return ops::linear_cross_entropy(context, before_head(context, hidden), head_weights(),
-                                   logits_bias_ ? logits_bias_->value : Tensor(), targets, options);
+  return ops::linear_cross_entropy(context, before_head(context, hidden), head(), targets, options);
 }
 
 }  // namespace plumb

@@ -56,7 +56,7 @@ class Transformer {
   Tensor embed(Context& context, Side side, const Tokens& tokens, const Sequence& sequence) const;
   Tensor before_head(Context& context, const Tensor& hidden) const;
   void show_logits(const Context& context, const Tensor& hidden, const Tensor& targets) const;
-  ops::LinearWeights head_weights() const;
+  ops::Head head() const;
   void scale_parameters();
   void check(const Tokens& tokens, Side side, int64_t before) const;
 
@@ -71,6 +71,7 @@ class Transformer {
   std::optional<Stack> encoder_, decoder_;
   std::optional<Linear> head_dense_;
   std::optional<Norm> head_norm_;
+  std::optional<ColumnScale> logits_scale_;  // (V)
   Parameter *head_ = nullptr, *head_bias_ = nullptr, *logits_bias_ = nullptr;
 };
 

@@ -164,6 +164,21 @@ std::vector<Case> cases() {
     c.layer.experts = 3;
     c.encoder_layers = c.decoder_layers = 1;
   }));
+  all.push_back(with("nGPT encoder-decoder, grouped, not gated, biases", [](ModelConfig& c) {
+    c.layer.placement = Placement::ngpt;
+    c.encoder_layers = c.decoder_layers = 1;
+    c.layer.kv_heads = 1;
+    c.layer.gated = false;
+    c.layer.attention_bias = c.layer.ffn_bias = c.head_bias = c.logits_bias = c.linear_in_out = true;
+    c.tied_embeddings = false;
+    c.positions = Positions::learned;
+  }));
+  all.push_back(with("nGPT fused, experts, sigma reparam", [](ModelConfig& c) {
+    c.layer.placement = Placement::ngpt;
+    c.layer.qkv_fused = true;
+    c.layer.experts = 3;
+    c.layer.reparam = Reparam::sigma;
+  }));
   all.push_back(with("GPT-2", [](ModelConfig& c) {
     c.linear_in_out = c.layer.qkv_fused = c.layer.attention_bias = c.layer.attention_output_bias =
         c.layer.ffn_bias = true;

@@ -66,6 +66,24 @@ void validate_experts(const LayerConfig& c, const std::string& at) {
   }
 }
 
+// nGPT is one model: of all layers, with all that keeps its vectors at length 1.
+void validate_unit(const ModelConfig& config, const SublayerFormula& f, const std::string& at) {
+  const Side side = config.has_decoder() ? Side::decoder : Side::encoder;
+  if (f.unit != sublayer_formula(config, side, 0).unit) {
+    fail(fmt::format("placement ngpt keeps the stream at length 1 through all layers; the layers{} differ",
+                     at));
+  }
+  if (!f.unit) return;
+  const bool whole = f.norm_branch && f.norm_out && f.gate == GateKind::vector &&
+                     f.shortcut == GateKind::constant && f.alpha == 1 && f.dual == 0;
+  if (!whole) {
+    fail(fmt::format(
+        "placement ngpt{} goes with its own norms, gate and shortcut: unset norm (none), norm_branch, "
+        "norm_out, gate, shortcut, alpha and dual",
+        at));
+  }
+}
+
 void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   const LayerConfig& given = layer_config(config, side, index);
   const LayerConfig c = resolved_layer(config, side, index);
@@ -83,6 +101,7 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
     fail(fmt::format("reparam{} is sigma, which divides by spectral norms; placement {} starts matrices at 0",
                      at, enum_name(c.placement)));
   }
+  validate_unit(config, f, at);
   if (f.dual != 0 && f.gate != GateKind::constant) {
     fail(fmt::format("a second stream (dual){} goes with a constant gate", at));
   }

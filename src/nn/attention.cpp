@@ -35,7 +35,8 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
       dropout_site_(b.site()) {
   const int64_t width = b.config.width, q = heads_ * head_dim_, kv = kv_heads_ * head_dim_;
   const auto project = [&](const char* name, std::vector<Linear::Part> parts) {
-    return Linear(b.child(name), {width, std::move(parts), c.attention_bias, formula.reparam});
+    return Linear(b.child(name),
+                  {width, std::move(parts), c.attention_bias, formula.reparam, from_stream(formula)});
   };
   if (c.qkv_fused && kind == Kind::self) {
     qkv_ = project("qkv", {{q, 1}, {kv, 1}, {kv, formula.beta}});
@@ -53,7 +54,9 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
   output_ = Linear(b.child("output"), {q,
                                        {{width, formula.beta * formula.output_gain * output_scale(b.config)}},
                                        c.attention_output_bias,
-                                       formula.reparam});
+                                       formula.reparam,
+                                       to_stream(formula)});
+  if (formula.unit) query_scale_.emplace(b, "query_scale", q, 1 / std::sqrt(static_cast<double>(width)));
   if (formula.head_scale) {
     head_scale_ =
         b.table.add({.name = b.name("head_scale"), .shape = {heads_}, .role = Role::gain, .constant = 1});
@@ -173,7 +176,9 @@ void MultiHeadAttention::show(Context& context, const char* quantity, const ops:
 
 Tensor MultiHeadAttention::forward(Context& context, const Tensor& x, const AttentionPass& pass) const {
   const bool cross = kind_ == Kind::cross;
-  const Projected p = cross ? project_cross(context, x, pass) : project_self(context, x, pass);
+  Projected p = cross ? project_cross(context, x, pass) : project_self(context, x, pass);
+  // nGPT's s on queries and on keys is its square on queries, which also goes where heads share keys.
+  for (int i = 0; query_scale_ && i < 2; ++i) p.q.t = query_scale_->forward(context, p.q.t);
   const bool cached = !cross && pass.cache;
   if (!cached) {
     show(context, "q", p.q, heads_);

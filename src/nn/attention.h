@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "nn/cache.h"
+#include "nn/column_scale.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 #include "nn/sequence.h"
@@ -62,7 +63,8 @@ class MultiHeadAttention {
   std::optional<Linear> qkv_;                  // fused
   std::optional<Linear> query_, key_, value_;  // or apart
   std::optional<Norm> query_norm_, key_norm_, norm_inner_;
-  Parameter* head_scale_ = nullptr;  // (H)
+  std::optional<ColumnScale> query_scale_;  // (H D)
+  Parameter* head_scale_ = nullptr;         // (H)
   std::optional<Linear> output_;
 };
 

@@ -108,6 +108,9 @@ SublayerFormula by_placement(const ModelConfig& c, const Place& at, Placement pl
       return {.beta = t_fixup_gain(c, side)};
     case Placement::resi_dual:
       return {.norm_out = true, .dual = 1};
+    case Placement::ngpt:
+      return {
+          .norm_branch = true, .norm_out = true, .gate = GateKind::vector, .gate_value = 0.05, .unit = true};
   }
   return {};
 }
@@ -141,6 +144,12 @@ LayerConfig resolved_layer(const ModelConfig& config, Side side, int64_t index) 
     c.ffn_width = c.gated ? (config.width * 8 / 3 + 63) / 64 * 64 : 4 * config.width;
   }
   if (c.placement == Placement::fixup && c.norm != NormKind::none) c.norm = NormKind::shift;
+  if (c.placement == Placement::ngpt) {  // ScaleNorm without its gain is x / |x|
+    c.norm = NormKind::scale_norm;
+    c.norm_affine = false;
+    c.qk_norm = QkNorm::per_head;
+    if (c.attention_scale == 0) c.attention_scale = std::sqrt(static_cast<double>(c.head_dim));
+  }
   return c;
 }
 
@@ -170,7 +179,8 @@ std::string SublayerFormula::str() const {
   const std::string branch =
       times(gate, gate_value, "g", wrapped(norm_branch, fmt::format("F({}{})", factor(s), input)));
   const bool cut = shortcut == GateKind::constant && alpha == 0;
-  const std::string sum = cut ? branch : fmt::format("{} + {}", times(shortcut, alpha, "a", "x"), branch);
+  const std::string kept = unit ? "(1 - g) * x" : times(shortcut, alpha, "a", "x");
+  const std::string sum = cut ? branch : fmt::format("{} + {}", kept, branch);
   const std::string second = dual == 0 ? "" : fmt::format(", r' = r + {}{}", factor(dual), branch);
   const char* const matrices = reparam == Reparam::sigma ? ", each W of F as gamma W / sigma(W)" : "";
   return "y = " + wrapped(norm_out, sum) + second + matrices;

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "nn/column_scale.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 
@@ -19,6 +20,7 @@ class FeedForward {
   Activation activation_;
   std::optional<Linear> gate_;
   Linear up_;
+  std::optional<ColumnScale> up_scale_, gate_scale_;  // (F)
   std::optional<Norm> norm_inner_;
   Linear down_;
 };

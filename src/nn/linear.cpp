@@ -12,7 +12,8 @@ double Builder::std(int64_t inputs, int64_t outputs, double gain) const {
 }
 
 Linear::Linear(const Builder& b, const Spec& spec) {
-  Parameter weight{.name = b.name("weight"), .role = Role::matrix, .in_out = b.config.linear_in_out};
+  Parameter weight{
+      .name = b.name("weight"), .role = Role::matrix, .in_out = b.config.linear_in_out, .unit = spec.unit};
   int64_t outputs = 0;
   weight.init.reserve(spec.parts.size());
   for (const Part& part : spec.parts) {

@@ -8,6 +8,14 @@
 
 namespace plumb {
 
+// Of a matrix that reads the residual stream, and of one that writes to it: along the width of the stream.
+inline UnitLength from_stream(const SublayerFormula& f) {
+  return f.unit ? UnitLength::of_outputs : UnitLength::none;
+}
+inline UnitLength to_stream(const SublayerFormula& f) {
+  return f.unit ? UnitLength::of_inputs : UnitLength::none;
+}
+
 class Linear {
  public:
   // Parts of the outputs that are separate matrices with an init gain each: one, or Q, K and V in one.
@@ -20,6 +28,7 @@ class Linear {
     std::vector<Part> parts;
     bool bias = false;
     Reparam reparam = Reparam::none;
+    UnitLength unit = UnitLength::none;
   };
   Linear(const Builder& b, const Spec& spec);
 

@@ -19,6 +19,7 @@ Norm::Norm(const Builder& b, const LayerConfig& c, int64_t width)
     return;
   }
   if (kind_ == NormKind::scale_norm) {  // g starts at sqrt(C), where ScaleNorm equals RMSNorm with gain 1
+    if (!c.norm_affine) return;
     gain_ = b.table.add({.name = b.name("gain"),
                          .shape = {1},
                          .role = Role::gain,

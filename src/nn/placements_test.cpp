@@ -32,6 +32,7 @@ TEST(Placements, InWords) {
   EXPECT_EQ(words(Placement::fixup), "y = x + g N(F(N(x)))");
   EXPECT_EQ(words(Placement::t_fixup), "y = x + F(x)");
   EXPECT_EQ(words(Placement::resi_dual), "y = N(x + F(x)), r' = r + F(x)");
+  EXPECT_EQ(words(Placement::ngpt), "y = N((1 - g) * x + g * N(F(x)))");
 }
 
 TEST(Placements, NormFormerHasAnInnerNormInTheFeedForwardAlone) {
@@ -85,6 +86,18 @@ TEST(Placements, ASecondStreamRunsThroughAllLayers) {
   c.decoder_runs = {run};
   EXPECT_TRUE(has_final_norm(decoder(Placement::resi_dual, 4), Side::decoder));
   EXPECT_NE(sublayer_formula(c, Side::decoder, 2).dual, sublayer_formula(c, Side::decoder, 0).dual);
+}
+
+// 2410.01131: logits times sqrt(D), unit norms of queries and keys, no final norm.
+TEST(Placements, NgptIsUnitThroughout) {
+  const ModelConfig c = decoder(Placement::ngpt, 4);
+  const LayerConfig l = resolved_layer(c, Side::decoder, 1);
+  EXPECT_EQ(l.norm, NormKind::scale_norm);
+  EXPECT_FALSE(l.norm_affine);
+  EXPECT_EQ(l.qk_norm, QkNorm::per_head);
+  EXPECT_EQ(l.attention_scale, 4);
+  EXPECT_EQ(sublayer_formula(c, Side::decoder, 1).gate_value, 0.05);
+  EXPECT_FALSE(has_final_norm(c, Side::decoder));
 }
 
 TEST(Placements, SigmaReparamInWords) {

@@ -1,5 +1,7 @@
 #include "nn/sublayer.h"
 
+#include <cmath>
+
 #include "ops/scale.h"
 
 namespace plumb {
@@ -17,7 +19,8 @@ Sublayer::Sublayer(const Builder& b, const LayerConfig& c, const SublayerFormula
                         .role = Role::gate,
                         .constant = start});
   };
-  gate_ = learned("gate", formula.gate, formula.gate_value);
+  const double start = formula.unit ? 1 / std::sqrt(static_cast<double>(width)) : formula.gate_value;
+  gate_ = learned("gate", formula.gate, start);
   shortcut_ = learned("shortcut", formula.shortcut, formula.alpha);
 }
 
@@ -28,8 +31,18 @@ Tensor Sublayer::input(Context& context, Stream& stream, const Tensor& row_mask)
   return x;
 }
 
+// x + g (branch - x) with g = |gate| * gate_value * sqrt(C), which is gate_value at the start.
+void Sublayer::step_towards(Context& context, Stream& stream, const Tensor& branch) const {
+  const double factor = formula_.gate_value * std::sqrt(static_cast<double>(branch.width()));
+  const Tensor way = ops::residual(
+      context,
+      {.x = branch, .branch = stream.value(context), .gate_constant = -1, .branch_read_again = true});
+  stream.add(context, {.branch = way, .gate = ops::magnitude(context, gate_->value, factor)});
+}
+
 // alpha * x + g * branch
 void Sublayer::join(Context& context, Stream& stream, const Tensor& branch) const {
+  if (formula_.unit) return step_towards(context, stream, branch);
   if (!gate_ && !shortcut_ && formula_.alpha == 0 && formula_.gate_value == 1) {
     return stream.replace(branch);  // no shortcut: the stream before is not even read
   }

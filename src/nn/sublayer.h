@@ -23,6 +23,7 @@ class Sublayer {
   std::string name_;
   SublayerFormula formula_;
   std::optional<Norm> norm_in_, norm_branch_, norm_out_;
+  void step_towards(Context& context, Stream& stream, const Tensor& branch) const;
   void join(Context& context, Stream& stream, const Tensor& branch) const;
 
   Parameter *gate_ = nullptr, *shortcut_ = nullptr;

@@ -15,9 +15,14 @@ int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
   return (rows + chunks - 1) / chunks;
 }
 
+Tensor scaled_logits(Context& context, const Tensor& h, const Head& head) {
+  const Tensor y = linear(context, h, head.map);
+  return head.scale.v.defined() ? scale_columns(context, y, head.scale) : y;
+}
+
 // One chunk: logits from h, their loss and gradient, and that gradient into dh and the weights.
-LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, const LinearWeights& head,
-                    const Tensor& logits_bias, const int32_t* targets, const LossOptions& o) {
+LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, const Head& head,
+                    const int32_t* targets, const LossOptions& o) {
   Tape tape;
   Context inner = context;
   inner.tape = context.tape ? &tape : nullptr;
@@ -27,9 +32,9 @@ LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, c
     x.gradient()->value = std::make_unique<Tensor>(Tensor::view(h.shape(), DType::f32, dh, nullptr));
     x.gradient()->written = add_dh;
   }
-  const Tensor logits = linear(inner, x, head);
-  if (logits_bias.defined()) {
-    bias_forward(logits.rows(), logits.width(), logits.f32(), logits_bias.f32(), logits.f32());
+  const Tensor logits = scaled_logits(inner, x, head);
+  if (head.untrained_bias.defined()) {
+    bias_forward(logits.rows(), logits.width(), logits.f32(), head.untrained_bias.f32(), logits.f32());
   }
   const LossSums sums = ::plumb::cross_entropy({.rows = logits.rows(),
                                                 .vocabulary = logits.width(),
@@ -49,22 +54,23 @@ LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, c
 
 }  // namespace
 
-LossSums linear_cross_entropy(Context& context, const Tensor& h, const LinearWeights& head,
-                              const Tensor& logits_bias, const Tensor& targets, const LossOptions& options) {
+Tensor logits(Context& context, const Tensor& h, const Head& head) {
+  const Tensor y = scaled_logits(context, h, head);
+  return head.untrained_bias.defined() ? add_untrained_bias(context, y, head.untrained_bias) : y;
+}
+
+LossSums linear_cross_entropy(Context& context, const Tensor& h, const Head& head, const Tensor& targets,
+                              const LossOptions& options) {
   PLUMB_CHECK(targets.numel() == h.rows(), "{} targets for {}", targets.numel(), h.shape().str());
-  if (context.plain) {
-    Tensor logits = linear(context, h, head);
-    if (logits_bias.defined()) logits = add_untrained_bias(context, logits, logits_bias);
-    return cross_entropy(context, logits, targets, options);
-  }
+  if (context.plain) return cross_entropy(context, logits(context, h, head), targets, options);
   const Tensor rows = h.without_grad().reshape({h.rows(), h.width()});
   const GradientTarget dh = context.tape ? gradient_target(h) : GradientTarget{};
-  const int64_t chunk = chunk_rows(h.rows(), head.outputs());
+  const int64_t chunk = chunk_rows(h.rows(), head.map.outputs());
   LossSums sums;
   for (int64_t first = 0; first < h.rows(); first += chunk) {
     const int64_t count = std::min(chunk, h.rows() - first);
     sums += chunk_loss(context, rows.rows_view(first, count), dh.data ? dh.data + first * h.width() : nullptr,
-                       dh.add, head, logits_bias, targets.data<int32_t>() + first, options);
+                       dh.add, head, targets.data<int32_t>() + first, options);
   }
   return sums;
 }

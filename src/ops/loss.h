@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/loss.h"
-#include "ops/linear.h"
+#include "ops/scale.h"
 
 namespace plumb::ops {
 
@@ -12,11 +12,19 @@ struct LossOptions {
   double scale = 1;  // 1 / targets of the whole accumulated step: the gradient is of scale * sum
 };
 
+// From hidden states (..., C) to logits (..., V).
+struct Head {
+  LinearWeights map;
+  ColumnFactors scale{};    // of each logit; without v: none
+  Tensor untrained_bias{};  // (V) or undefined
+};
+Tensor logits(Context& context, const Tensor& h, const Head& head);
+
 // Sums over the rows with a target (kIgnore: none), and where the context records, the gradient of scale *
 // loss. The logits (N, V) exist a chunk of rows at a time, and their gradient goes back into h and the
-// weights at once. h (..., C); targets (N) i32; logits_bias (V) or undefined, untrained.
-LossSums linear_cross_entropy(Context& context, const Tensor& h, const LinearWeights& head,
-                              const Tensor& logits_bias, const Tensor& targets, const LossOptions& options);
+// weights at once. h (..., C); targets (N) i32.
+LossSums linear_cross_entropy(Context& context, const Tensor& h, const Head& head, const Tensor& targets,
+                              const LossOptions& options);
 
 // logits (..., V) as they stand: the plain composition's loss.
 LossSums cross_entropy(Context& context, const Tensor& logits, const Tensor& targets,

@@ -194,7 +194,7 @@ void Probe::Impl::add_scales() {
         if (shared(i) && std::string_view(part) == "feed_forward") continue;
         auto& scale =
             record->site(std::string(stack) + "." + std::to_string(i) + "." + part).numbers["scale"];
-        scale["alpha"] = f.alpha;
+        if (!f.unit) scale["alpha"] = f.alpha;
         scale["input"] = f.s;
         if (f.gate == GateKind::constant) scale["gate"] = f.gate_value;
       }

@@ -79,6 +79,15 @@ TEST_F(TrainerTest, ResumeIsBitForBitUnderSigmaReparam) {
   expect_same_bits(folder, data, c, {1, 6});
 }
 
+TEST_F(TrainerTest, ResumeIsBitForBitForNgptUnderMuon) {
+  const Dataset data = small_text_data(folder);
+  Case c{small_config(data), small_options()};
+  c.config.layer.placement = Placement::ngpt;
+  c.options.optimizer = OptimizerKind::muon;
+  c.options.recompute = true;
+  expect_same_bits(folder, data, c, {6});
+}
+
 // As after kill -9: files are there up to some moment, and the process is gone.
 TEST_F(TrainerTest, ResumeWithoutAnyWarningIsBitForBit) {
   const Dataset data = small_text_data(folder);

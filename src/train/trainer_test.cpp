@@ -104,6 +104,48 @@ TEST_F(TrainerTest, SigmaReparamLearnsAndItsVectorsFollow) {
   EXPECT_GT(kept, 0.9 * s.gamma.f32()[0]) << "one iteration a step, while W becomes another: 0.948 here";
 }
 
+// Length of each row, or of each column, of (rows, width).
+std::vector<double> lengths(const Tensor& t, bool of_columns) {
+  std::vector<double> sums(of_columns ? t.width() : t.rows());
+  for (int64_t i = 0; i < t.numel(); ++i)
+    sums[of_columns ? i % t.width() : i / t.width()] += std::pow(static_cast<double>(t.f32()[i]), 2);
+  for (double& s : sums) s = std::sqrt(s);
+  return sums;
+}
+
+// nGPT learns without warm-up, and its matrices, its embeddings and its stream stay at length 1.
+TEST_F(TrainerTest, NgptLearnsAtLengthOne) {
+  const Dataset data = small_text_data(folder);
+  for (const bool turned : {false, true}) {
+    ModelConfig config = small_config(data);
+    config.layer.placement = Placement::ngpt;
+    config.tied_embeddings = config.linear_in_out = turned;
+    Model model = Model::create(config, 1);
+    std::vector<double> losses;
+    Trainer(model, data, {.steps = 40, .batch = 8, .length = 32, .lr = 2e-2, .warmup = 0},
+            folder / (turned ? "turned" : "run"))
+        .run({.step = [&](const StepMetrics& m) { losses.push_back(m.loss); }});
+    EXPECT_LT(losses.back(), losses.front() - 1.5);
+    int64_t unit = 0;
+    for (const auto& p : model.transformer().parameters().all()) {
+      EXPECT_EQ(p->decays(), false) << p->name;
+      if (p->unit == UnitLength::none) continue;
+      ++unit;
+      const bool columns = (p->unit == UnitLength::of_inputs) != p->in_out;
+      for (const double l : lengths(p->value, columns)) EXPECT_NEAR(l, 1, 1e-6) << p->name;
+    }
+    EXPECT_EQ(unit, 2 * 7 + (turned ? 1 : 2)) << "seven maps a layer, the table, the head";
+    Context context;
+    Transformer::Hidden hidden;
+    const Tensor ids = Tensor::of<int32_t>({1, 5}, {7, 1, 44, 3, 9});
+    model.transformer().decode(context, {.ids = ids}, {}, {}, &hidden);
+    EXPECT_EQ(hidden.size(), 3u);
+    for (const Tensor& h : hidden) {
+      for (const double l : lengths(h, false)) EXPECT_NEAR(l, 1, 1e-6);
+    }
+  }
+}
+
 // Refusals.
 
 TEST_F(TrainerTest, AFolderThatHoldsARunOrIsInUseIsRefused) {
