@@ -155,7 +155,7 @@ Tensor one_number(double v) {
 
 Tensor gate_of(const ParameterTable& parameters, const std::string& module, const SublayerFormula& formula) {
   if (formula.gate == GateKind::constant) return one_number(formula.gate_value);
-  const Tensor stored = value_of(parameters, module + ".gate");
+  Tensor stored = value_of(parameters, module + ".gate");
   if (!formula.unit) return stored;
   Context context;
   return ops::magnitude(context, stored, formula.gate_value * std::sqrt(static_cast<double>(stored.numel())));
@@ -165,7 +165,7 @@ Tensor shortcut_of(const ParameterTable& parameters, const std::string& module,
                    const SublayerFormula& formula) {
   if (formula.shortcut != GateKind::constant) return value_of(parameters, module + ".shortcut");
   if (!formula.unit) return one_number(formula.alpha);
-  const Tensor rest = gate_of(parameters, module, formula);
+  Tensor rest = gate_of(parameters, module, formula);
   for (int64_t i = 0; i < rest.numel(); ++i) rest.f32()[i] = 1 - rest.f32()[i];
   return rest;
 }
