@@ -105,6 +105,12 @@ const char* placement_words(Placement placement) {
       return "a step from the stream towards each branch, by a learned factor for each column; the stream, "
              "branches, "
              "queries, keys and matrices are kept at length 1";
+    case Placement::hyper_connections:
+      return "a norm before each branch, which reads and writes several streams by learned maps";
+    case Placement::mhc:
+      return "a norm before each branch, which reads and writes several streams by learned maps; their own "
+             "is "
+             "doubly stochastic";
   }
   return "";
 }

@@ -34,6 +34,8 @@ enum class Placement {
   t_fixup,     // neither norm nor gate: init alone; Huang 2020, ICML
   resi_dual,   // N_out, and a second stream that sums the branches; Xie 2023, 2304.14802
   ngpt,        // N_out(x + g (N_branch - x)), all vectors of length 1: nGPT; Loshchilov 2024, 2410.01131
+  hyper_connections,  // N_in, and learned maps between several streams; Zhu 2024, 2409.19606
+  mhc,                // the same, the streams' own map kept doubly stochastic; Xie 2025, 2512.24880
 };
 
 enum class NormKind {
@@ -47,8 +49,11 @@ enum class NormKind {
 };
 
 enum class GateKind { constant, scalar, vector };  // what g is
-enum class QkNorm { none, per_head, whole };       // whole: over all heads jointly, as OLMo 2
-enum class Parallel { no, one_norm, two_norms };   // attention and FFN read one stream, one add; GPT-J, NeoX
+// How the streams of a layer, where it has several, are read by a branch and mixed: by free maps
+// (hyper-connections), or by positive ones of which the streams' own is doubly stochastic (mHC).
+enum class Mixing { none, free, doubly_stochastic };
+enum class QkNorm { none, per_head, whole };      // whole: over all heads jointly, as OLMo 2
+enum class Parallel { no, one_norm, two_norms };  // attention and FFN read one stream, one add; GPT-J, NeoX
 enum class Positions { none, learned, sinusoidal, rope, alibi };
 enum class Router { softmax, sigmoid };
 enum class Reparam { none, sigma };  // sigma: a matrix W stands for gamma W / sigma(W); Zhai 2023, 2303.06296
@@ -62,11 +67,16 @@ template <class E>
 struct EnumNames;  // names by value, as in files and flags
 template <>
 struct EnumNames<Placement> {
-  static constexpr std::array names{"post-norm", "pre-norm", "deep-norm",   "sandwich",
-                                    "reordered", "re-zero",  "layer-scale", "layer-norm-scaling",
-                                    "sub-ln",    "plain",    "mix-ln",      "normformer",
-                                    "admin",     "fixup",    "t-fixup",     "resi-dual",
-                                    "ngpt"};
+  static constexpr std::array names{"post-norm",   "pre-norm",
+                                    "deep-norm",   "sandwich",
+                                    "reordered",   "re-zero",
+                                    "layer-scale", "layer-norm-scaling",
+                                    "sub-ln",      "plain",
+                                    "mix-ln",      "normformer",
+                                    "admin",       "fixup",
+                                    "t-fixup",     "resi-dual",
+                                    "ngpt",        "hyper-connections",
+                                    "mhc"};
 };
 template <>
 struct EnumNames<NormKind> {
@@ -76,6 +86,10 @@ struct EnumNames<NormKind> {
 template <>
 struct EnumNames<GateKind> {
   static constexpr std::array names{"constant", "scalar", "vector"};
+};
+template <>
+struct EnumNames<Mixing> {
+  static constexpr std::array names{"none", "free", "doubly-stochastic"};
 };
 template <>
 struct EnumNames<QkNorm> {
@@ -126,6 +140,8 @@ struct LayerConfig {
   std::optional<GateKind> shortcut;  // what alpha is: constant, or learned from the value it has
   std::optional<bool> head_scale;    // a learned factor on each head, before the output projection
   std::optional<double> dual;        // factor on the branches in a second stream; 0: there is none
+  std::optional<Mixing> mixing;      // maps between several streams
+  int64_t streams = 4;               // how many there are where mixing is not none
 
   NormKind norm = NormKind::rms_norm;
   double norm_eps = 1e-5;
@@ -240,6 +256,9 @@ void visit_layer(Config& c, Visitor&& v) {
   v("shortcut", c.shortcut, "whether alpha is constant, a learned scalar or a learned vector");
   v("head_scale", c.head_scale, "a learned factor on each head before the output projection");
   v("dual", c.dual, "factor on the branches in a second stream that sums them (0: no such stream)");
+  v("mixing", c.mixing,
+    "maps between several residual streams: free (hyper-connections) or doubly-stochastic (mHC)");
+  v("streams", c.streams, "residual streams, where mixing says that there are several");
   v("norm", c.norm, "kind of norm");
   v("norm_eps", c.norm_eps, "epsilon inside the norm's root");
   v("norm_affine", c.norm_affine, "norms have a gain");
@@ -327,7 +346,9 @@ struct SublayerFormula {
   GateKind shortcut = GateKind::constant;  // else alpha is learned, and this is where it starts
   bool profiled = false;                   // alpha starts as a profiling pass says (Admin)
   bool head_scale = false;
-  double dual = 0;  // r' = r + dual g F(...): the second stream of ResiDual; 0: there is none
+  double dual = 0;               // r' = r + dual g F(...): the second stream of ResiDual; 0: there is none
+  Mixing mixing = Mixing::none;  // x' = H_res x + H_post g F(H_pre x) between `streams` streams
+  int64_t streams = 1;
   Reparam reparam = Reparam::none;
   // nGPT: alpha is 1 - g and g is |g|, column by column, and what meets is of length 1: the stream, branches,
   // queries and keys, matrices along the width of the stream. Factors s on q and k, up and gate, and logits.

@@ -13,6 +13,8 @@
 //                             "residual": 0.9, "effective_rank": 31.5},
 //               "branch":    {the first eight of these},
 //               "step":      {"ratio": 0.31, "cosine": 0.95, "angle": 0.1},
+//               "streams":   {"cosine": 0.9, "amax": 1.2, "row_sum": 1.2, "least_row_sum": 0.9,
+//                             "column_sum": 1.1, "least_column_sum": 0.9},
 //               "attention": {"max_logit": 4.1, "entropy": 0.8, "least_entropy": 0.7, "first_mass": 0.04,
 //                             "query_norm": 5.1, "key_norm": 5.2},
 //               "scale":     {"alpha": 1, "gate": 1, "input": 1},

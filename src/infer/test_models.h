@@ -91,6 +91,9 @@ inline std::vector<Variant> variants() {
   add("QueryKeyNormWholeFused",
       [](ModelConfig& c) { c.layer.qk_norm = QkNorm::whole, c.layer.qkv_fused = true; });
   add("Experts", [](ModelConfig& c) { c.layer.experts = 4, c.layer.shared_experts = 1; });
+  add("HyperConnections", [](ModelConfig& c) { c.layer.placement = Placement::hyper_connections; });
+  add("ManifoldHyperConnections",
+      [](ModelConfig& c) { c.layer.placement = Placement::mhc, c.layer.streams = 3; });
   add("EncoderDecoder", [](ModelConfig& c) {
     c.encoder_layers = 2;
     c.positions = Positions::sinusoidal;

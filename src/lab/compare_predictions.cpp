@@ -222,7 +222,7 @@ std::vector<Prediction> without_norm(const Predictor& p, const Kept& place) {
     const Tensor x =
         w->feed_forward && w->layer.parallel != Parallel::no
             ? p.observed.value(place.module.substr(0, place.module.rfind('.')) + ".attention", "stream")
-            : seen("stream");
+            : seen(f.mixing == Mixing::none ? "stream" : "read");
     return {{at + "norm_in", times(x, f.s)}};
   }
   if ((quantity == "q" || quantity == "k") && w->layer.qk_norm != QkNorm::none) {
@@ -248,7 +248,7 @@ std::vector<Prediction> without_norm(const Predictor& p, const Kept& place) {
 std::vector<Prediction> without_residual(const Predictor& p, const Kept& place) {
   const auto w = within(p, place.module);
   const bool sum = place.quantity == "sum", output = place.quantity == "output";
-  if (!w || !(sum || output) || w->formula.alpha == 0) return {};
+  if (!w || !(sum || output) || w->formula.alpha == 0 || w->formula.mixing != Mixing::none) return {};
   Context context;
   const Tensor gate = gate_of(p.model.parameters(), place.module, w->formula);
   const Tensor branch = p.observed.value(place.module, "branch");

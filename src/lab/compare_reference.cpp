@@ -45,8 +45,8 @@ std::vector<std::string> possible_places(const ModelConfig& c) {
       for (const char* part : {"attention", "cross_attention", "feed_forward"}) {
         if (std::string_view(part) == "cross_attention" && !(side == Side::decoder && c.has_encoder()))
           continue;
-        for (const char* q : {"stream", "input", "query", "key", "value", "q", "k", "heads", "gate", "up",
-                              "hidden", "inner", "raw", "branch", "sum", "output"}) {
+        for (const char* q : {"stream", "read", "res", "input", "query", "key", "value", "q", "k", "heads",
+                              "gate", "up", "hidden", "inner", "raw", "branch", "sum", "output"}) {
           names.push_back(fmt::format("{}.{}.{}.{}", stack_name(side), i, part, q));
         }
       }
@@ -93,8 +93,11 @@ Tensor activation(const SafetensorsFile& file, const SafetensorsFile::Entry& e) 
 int64_t columns_of(const ModelConfig& c, const std::string& module, const std::string& quantity) {
   if (quantity == "logits") return c.vocab_size;
   const bool part = std::count(module.begin(), module.end(), '.') == 2;
-  if (!part) return c.width;
   const Side side = module.starts_with("encoder") ? Side::encoder : Side::decoder;
+  const int64_t streams = sublayer_formula(c, side, 0).streams;
+  if (quantity == "res") return streams * streams;
+  if (quantity == "stream" || quantity == "output") return streams * c.width;
+  if (!part) return c.width;
   const LayerConfig l = resolved_layer(c, side, std::stoll(module.substr(8)));
   const bool feed_forward = module.ends_with("feed_forward");
   if (quantity == "query" || quantity == "q" || quantity == "heads") return l.heads * l.head_dim;

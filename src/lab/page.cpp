@@ -76,6 +76,7 @@ OrderedJson formula_data(const SublayerFormula& f, const LayerConfig& layer) {
           {"s", f.s},
           {"gate", enum_name(f.gate)},
           {"gate_value", f.gate_value},
+          {"streams", f.streams},
           {"parallel", layer.parallel != Parallel::no}};
 }
 

@@ -17,7 +17,8 @@ std::vector<std::string> boxes_of(const DrawnSublayer& d) {
   const SublayerFormula& f = d.formula;
   const std::string norm = d.norm == NormKind::shift ? "+ b, learned" : "norm";
   std::vector<std::string> boxes;
-  boxes.reserve(5);
+  boxes.reserve(7);
+  if (f.streams > 1) boxes.push_back(fmt::format("H_pre, {} streams", f.streams));
   if (f.norm_in) boxes.push_back(norm);
   if (f.s != 1) boxes.push_back(fmt::format("× {:.3g}", f.s));
   std::string branch = "F";
@@ -29,6 +30,7 @@ std::vector<std::string> boxes_of(const DrawnSublayer& d) {
     boxes.push_back(fmt::format("× g, from {:.3g}", f.gate_value));
   else if (f.gate_value != 1)
     boxes.push_back(fmt::format("× {:.3g}", f.gate_value));
+  if (f.streams > 1) boxes.emplace_back("H_post");
   return boxes;
 }
 
@@ -79,6 +81,7 @@ std::string drawn(const DrawnSublayer& d, const Column& c) {
   svg += plus(kStream, c.sum);
   const std::string factor = cut                                ? "no shortcut"
                              : f.unit                           ? "× 1 − g"
+                             : f.streams > 1                    ? "H_res"
                              : f.shortcut != GateKind::constant ? "× a, learned"
                              : f.alpha != 1                     ? fmt::format("× {:.4g}", f.alpha)
                                                                 : "";

@@ -69,6 +69,14 @@ std::string when(const std::string& name) {
        "nGPT: everything of length 1, each branch a small step on the sphere. Without warm-up or weight "
        "decay; published "
        "to need fewer steps, the more the longer the context."},
+      {"hyper-connections",
+       "Several streams that each branch reads and writes by learned, token-wise maps: for wide-shortcut "
+       "experiments at moderate depth. Watch the composite gain (streams.amax of the probe): nothing bounds "
+       "it."},
+      {"mhc",
+       "Hyper-connections whose map between streams is kept doubly stochastic, so that no depth lets it "
+       "grow: "
+       "the form to take where the stack is deep or the run long."},
       {"plain", "Never to train with: the block without its shortcut, which shows why there is one."}};
   for (const auto& [key, words] : all) {
     if (name == key) return words;

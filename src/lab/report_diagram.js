@@ -35,6 +35,7 @@ const railX = 52, branchX = 216;
 // The boxes of the branch from the stream to the sum, in order.
 function branchBoxes(f, part) {
   const boxes = [];
+  if (f.streams > 1) boxes.push({words: `H_pre: reads ${f.streams} streams`});
   if (f.norm_in) boxes.push({words: f.norm, kind: "norm"});
   if (f.s !== 1) boxes.push({words: `× ${short(f.s)}`});
   const title = f.parallel ? "Attention + feed-forward" : partTitles[part] ?? part;
@@ -43,6 +44,7 @@ function branchBoxes(f, part) {
   boxes[boxes.length - 1].measured = true;  // the branch is measured before its factor
   if (f.gate !== "constant") boxes.push({words: f.gate === "scalar" ? "× g (learned)" : "× g (learned, by channel)"});
   else if (f.gate_value !== 1) boxes.push({words: `× ${short(f.gate_value)}`});
+  if (f.streams > 1) boxes.push({words: "H_post: to each stream"});
   return boxes;
 }
 
@@ -60,6 +62,7 @@ function sublayerDrawing(at, f, value, after) {
   d.path(`M${railX} ${fork} V${sum - 13}`, "stream", f.alpha === 0);
   if (f.alpha !== 0) d.head(railX, sum - 13, "stream");
   if (f.alpha === 0) d.text(railX + 8, (fork + sum) / 2, "no shortcut", "quiet");
+  else if (f.streams > 1) d.text(railX + 10, (fork + sum) / 2, "H_res");
   else if (f.alpha !== 1) d.text(railX + 10, (fork + sum) / 2, `× ${short(f.alpha)}`);
 
   d.path(`M${railX} ${fork} H${branchX} V${sum} H${railX + 13}`, "branch");

@@ -96,7 +96,9 @@ std::vector<NormNumbers> norm_numbers(const ModelConfig& config, const Observed&
     const SublayerFormula f = sublayer_formula(config, s.side, s.layer, part_named(s.part));
     for (const NormSites& n : kSublayerNorms) {
       if (!has_norm(n.name, f, c)) continue;
-      add(s.module + "." + n.name, c, observed.find(s.module, n.before), observed.find(s.module, n.after));
+      const bool of_read = f.mixing != Mixing::none && std::string_view(n.before) == "stream";
+      add(s.module + "." + n.name, c, observed.find(s.module, of_read ? "read" : n.before),
+          observed.find(s.module, n.after));
     }
   }
   end_of(config.has_decoder() ? Side::decoder : Side::encoder);

@@ -33,6 +33,21 @@ double share(const Tensor& part, const Tensor& whole) {
   return all > 0 ? dot(part.numel(), part.f32(), whole.f32()) / all : std::nan("");
 }
 
+// What a gradient behind n streams' own map H_res is before it: H_res^T times it, token by token.
+Tensor mixed_back(const Tensor& d, int64_t n, const Tensor& res) {
+  Tensor y = Tensor::zeros(d.shape());
+  const int64_t width = d.width() / n;
+  for (int64_t r = 0; r < d.rows(); ++r) {
+    for (int64_t k = 0; k < n * n; ++k) {
+      const float m = res.f32()[r * n * n + k];
+      const float* from = d.f32() + (r * n + k / n) * width;
+      float* to = y.f32() + (r * n + k % n) * width;
+      for (int64_t c = 0; c < width; ++c) to[c] += m * from[c];
+    }
+  }
+  return y;
+}
+
 // dx of y = norm(x), given dy.
 Tensor back_through(const Tensor& x, const ops::NormWeights& weights, const Tensor& dy) {
   Tape tape;
@@ -88,9 +103,13 @@ std::vector<GradientShare> gradient_shares(const Transformer& model, const Obser
       straight = back_through(observed.value(s.module, "sum"), weights, straight);
     }
     const Tensor alpha = shortcut_of(model.parameters(), s.module, f);
-    straight = scaled(straight, alpha);
+    const Tensor res = observed.value(s.module, "res");
+    const auto by_shortcut = [&](const Tensor& d) {
+      return res.defined() ? mixed_back(d, f.streams, res) : scaled(d, alpha);
+    };
+    straight = by_shortcut(straight);
     const Tensor at_sum = f.norm_out ? or_zeros(observed.gradient(s.module, "sum"), x.shape()) : after;
-    const Tensor shortcut = scaled(at_sum, alpha), branch = difference(whole, shortcut);
+    const Tensor shortcut = by_shortcut(at_sum), branch = difference(whole, shortcut);
     shares[i] = {s.module,
                  rms(whole),
                  rms(shortcut),

@@ -63,6 +63,10 @@ void Observed::backward(const Site& site, const Tensor&, const Tensor& gradient)
   if (found != index_.end()) kept_[found->second].gradient = gradient.clone();
 }
 
+void Observed::streams(const std::string& module, const Tensor&, const Tensor& res) {
+  add(module, "res", res.without_grad().reshape({1, res.size(0), res.size(1) * res.size(2)}));
+}
+
 void Observed::add(const std::string& module, const std::string& quantity, const Tensor& value) {
   PLUMB_CHECK(index_.emplace(std::pair(module, quantity), kept_.size()).second, "{}.{} twice", module,
               quantity);

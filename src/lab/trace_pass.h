@@ -40,6 +40,8 @@ class Observed : public Observer {
   void forward(const Site& site, const Tensor& value) override;
   void backward(const Site& site, const Tensor& value, const Tensor& gradient) override;
 
+  void streams(const std::string& module, const Tensor& x, const Tensor& res) override;  // {module, "res"}
+
   const std::vector<Kept>& all() const { return kept_; }  // in the order of the pass
   const Kept* find(const std::string& module, const std::string& quantity) const;
   Tensor value(const std::string& module, const std::string& quantity) const;  // undefined if there is none

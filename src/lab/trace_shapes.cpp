@@ -85,7 +85,10 @@ void sublayer_steps(Steps& steps, const ModelConfig& config, const SublayerName&
   const SublayerFormula f = sublayer_formula(config, s.side, s.layer, part_named(s.part));
   const bool parallel = layer_config(config, s.side, s.layer).parallel != Parallel::no;
   steps.place(in_words({s.side, s.layer, s.part}, both) + (parallel ? " and feed-forward" : ""));
-  steps.seen("x", s.module, "stream", "the residual stream");
+  steps.seen(
+      "x", s.module, "stream",
+      f.streams == 1 ? "the residual stream" : fmt::format("{} residual streams side by side", f.streams));
+  steps.seen("H_pre x", s.module, "read", "the sum of the streams that the branch reads, weighted by token");
   if (f.norm_in || f.s != 1)
     steps.seen(f.norm_in ? "N(x)" : "s x", s.module, "input", "what the branch reads");
   if (s.part == "feed_forward") {

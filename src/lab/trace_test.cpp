@@ -280,10 +280,12 @@ TEST(Trace, GradientSharesAreThoseOfTheComplexStep) {
 }
 
 TEST(Trace, ZeroBranchesLeaveAllToTheShortcut) {
-  for (const Placement placement : {Placement::pre_norm, Placement::post_norm, Placement::deep_norm}) {
+  for (const Placement placement : {Placement::pre_norm, Placement::post_norm, Placement::deep_norm,
+                                    Placement::hyper_connections, Placement::mhc}) {
     Model model = model_of(tiny(placement));
     for (const auto& p : model.transformer().parameters().all()) {
-      if (p->name.ends_with("attention.output.weight") || p->name.ends_with("down.weight"))
+      if (p->name.ends_with("attention.output.weight") || p->name.ends_with("down.weight") ||
+          p->name.ends_with("maps.weight"))
         std::memset(p->value.f32(), 0, p->value.bytes());
     }
     for (const auto& s : loss_gradient(model, Tokenizer::characters("abcdef"), {.ids = kIds}).shares) {

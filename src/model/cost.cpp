@@ -19,10 +19,14 @@ bool of_head(const ModelConfig& config, const Parameter& p) {
 double multiplied_share(const ModelConfig& config, const Parameter& p) {
   if (p.role == Role::statistic) return 0;
   if (p.role == Role::embedding) return of_head(config, p) ? 1 : 0;
-  const size_t at = p.name.find(".experts.");
-  if (at == p.name.npos) return 1;
+  const bool mixes = p.name.ends_with(".maps.weight");
+  if (!mixes && p.name.find(".experts.") == p.name.npos) return 1;
   const Side side = p.name.starts_with("encoder.") ? Side::encoder : Side::decoder;
   const int64_t layer = std::stoll(p.name.substr(p.name.find('.') + 1));
+  if (mixes) {
+    const SublayerFormula f = sublayer_formula(config, side, layer);
+    return f.mixing == Mixing::free ? static_cast<double>(f.streams) : 1;
+  }
   const LayerConfig& c = layer_config(config, side, layer);
   return static_cast<double>(c.experts_per_token) / static_cast<double>(c.experts);
 }
@@ -46,17 +50,39 @@ double attention_flops(const ModelConfig& config, int64_t length) {
   return flops;
 }
 
+int64_t sublayers_of_layer(const ModelConfig& config, Side side) {
+  return side == Side::decoder && config.has_encoder() ? 3 : 2;
+}
+
+// What n streams take of one token: the sum that a branch reads, n^2 + n products for each column to make the
+// next ones.
+double mixing_flops(const ModelConfig& config) {
+  double flops = 0;
+  each_layer(config, [&](Side side, int64_t i) {
+    const SublayerFormula f = sublayer_formula(config, side, i);
+    if (f.mixing == Mixing::none) return;
+    const auto n = static_cast<double>(f.streams);
+    flops += static_cast<double>(sublayers_of_layer(config, side) * config.width) * 2 * (n + n * n + n);
+  });
+  return flops;
+}
+
 // Numbers that one layer keeps of a token for its backward pass: the stream and its normed form around each
-// sub-layer, queries, keys, values, heads, and the feed-forward's hidden values before their activation.
+// sub-layer (of several streams: them, their normed form, what is read of them, and their maps), queries,
+// keys, values, heads, and the feed-forward's hidden values before their activation.
 int64_t kept_numbers(const ModelConfig& config, Side side, int64_t index) {
   const LayerConfig c = resolved_layer(config, side, index);
   const SublayerFormula f = sublayer_formula(config, side, index);
   const bool cross = side == Side::decoder && config.has_encoder();
-  const int64_t sublayers = cross ? 3 : 2;
+  const int64_t sublayers = sublayers_of_layer(config, side);
   const int64_t norms = f.norm_in + f.norm_out;
   const int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
   const int64_t active = c.experts > 0 ? c.experts_per_token + c.shared_experts : 1;
   int64_t kept = sublayers * config.width * (1 + norms + f.norm_branch);
+  if (f.mixing != Mixing::none) {
+    const int64_t n = f.streams, map = n * (n + 2);
+    kept += sublayers * (2 * n * config.width + 2 * map + config.width);
+  }
   kept += (cross ? 2 : 1) * (2 * q + 2 * kv + c.heads);
   kept += active * c.ffn_width * (c.gated ? 2 : 1);
   if (c.experts > 0) kept += active * 2 * config.width + c.experts;
@@ -97,7 +123,7 @@ ModelCost model_cost(const ModelConfig& config, const ParameterTable& table, int
     if (of_head(config, *p)) cost.head_flops_per_token += 2 * numel;
   }
   cost.multiplied = static_cast<int64_t>(multiplied);
-  cost.flops_per_token = 2 * multiplied + attention_flops(config, length);
+  cost.flops_per_token = 2 * multiplied + attention_flops(config, length) + mixing_flops(config);
   cost.training_flops_per_token = 3 * cost.flops_per_token;
   cost.weight_bytes = 4 * numbers;
   cost.optimizer_bytes = 12 * cost.parameters;

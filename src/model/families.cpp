@@ -60,6 +60,8 @@ void say_sublayer(const ModelConfig& config, Side side, int64_t index, SublayerP
   c.shortcut = f.shortcut;
   c.head_scale = f.head_scale;
   c.dual = f.dual;
+  c.mixing = f.mixing;
+  c.streams = f.streams;
   const std::string where =
       fmt::format(" of {} layer {}", side == Side::encoder ? "encoder" : "decoder", index);
   const OrderedJson fields = layer_fields(c);
@@ -86,7 +88,8 @@ Said say(const ModelConfig& config) {
                                                          .gate = GateKind::constant,
                                                          .shortcut = GateKind::constant,
                                                          .head_scale = false,
-                                                         .dual = 0});
+                                                         .dual = 0,
+                                                         .mixing = Mixing::none});
   const bool both = config.has_encoder() && config.has_decoder();
   const auto silent = [&](std::string_view name) {
     if (name == "model_type" || name == "final_norm" || of_layers.contains(name)) return true;

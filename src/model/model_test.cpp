@@ -474,9 +474,26 @@ TEST(Cost, OnlyChosenExpertsAndWindowsCount) {
   EXPECT_EQ(dense.flops_per_token - model_cost(c, 8).flops_per_token, 4.0 * 2 * 8 * 4);
 }
 
+// 6 rows of theta read each of 4 streams alone, or 24 of them all 4 at once; the maps are 4 + 16 + 4 products
+// a column.
+TEST(Cost, MapsBetweenStreams) {
+  ModelConfig c = small("plumbline");
+  const ModelCost one = model_cost(c, 8);
+  for (const auto& [placement, theta, applied] :
+       {std::tuple{Placement::hyper_connections, 6 * 8, 4}, {Placement::mhc, 24 * 32, 1}}) {
+    c.layer.placement = placement;
+    const ModelCost several = model_cost(c, 8);
+    EXPECT_EQ(several.parameters - one.parameters, 4 * (theta + 24 + 3));
+    EXPECT_EQ(several.multiplied - one.multiplied, 4 * (theta * applied + 24 + 3));
+    EXPECT_EQ(several.flops_per_token - one.flops_per_token,
+              4.0 * 2 * (theta * applied + 24 + 3) + 4.0 * 2 * 8 * (4 + 16 + 4));
+  }
+}
+
 // The estimate of what a forward pass keeps, against what it keeps.
 TEST(Cost, ActivationsAreAsMeasured) {
-  for (const Placement placement : {Placement::pre_norm, Placement::post_norm, Placement::sandwich}) {
+  for (const Placement placement : {Placement::pre_norm, Placement::post_norm, Placement::sandwich,
+                                    Placement::hyper_connections, Placement::mhc}) {
     for (const bool gated : {false, true}) {
       ModelConfig c = small("plumbline");
       c.width = 64;

@@ -439,6 +439,7 @@ class Model {
   template <class F>
   Matrix<S> sublayer(const Matrix<S>& x, const std::string& name, const SublayerFormula& f,
                      const LayerConfig& l, const Batch& b, F&& branch) {
+    if (f.mixing != Mixing::none) return mixed(x, name, f, l, b, branch);
     Matrix<S> in = f.norm_in ? norm(x, name + ".norm_in", l, b.mask) : x;
     for (S& v : in.v) v *= f.s;
     Matrix<S> y = branch(in);
@@ -464,11 +465,78 @@ class Model {
     return f.norm_out ? norm(y, name + ".norm_out", l, b.mask) : y;
   }
 
+  // The elements of a row's map: H_pre, H_post, H_res (2409.19606, 2512.24880).
+  std::vector<S> map(const Matrix<S>& x, int64_t r, const std::string& name, const SublayerFormula& f) const {
+    const int64_t n = f.streams, count = n * (n + 2);
+    const bool free = f.mixing == Mixing::free;
+    const auto &theta = w_.get(name + ".weight"), &base = w_.get(name + ".base"),
+               &scale = w_.get(name + ".scale");
+    const int64_t inputs = free ? c_.width : n * c_.width, outputs = free ? n + 2 : count;
+    const auto dynamic = [&](int64_t output, int64_t first) {
+      S square = 0, sum = 0;
+      for (int64_t i = 0; i < inputs; ++i) {
+        square += x.at(r, first + i) * x.at(r, first + i) / static_cast<Real>(inputs);
+        sum += x.at(r, first + i) *
+               (c_.linear_in_out ? theta[i * outputs + output] : theta[output * inputs + i]);
+      }
+      return sum / std::sqrt(square + c_.layer.norm_eps);
+    };
+    std::vector<S> m(count);
+    for (int64_t k = 0; k < count; ++k) {
+      const int part = k < n ? 0 : k < 2 * n ? 1 : 2;
+      const int64_t stream = k < 2 * n ? k % n : (k - 2 * n) % n;  // H_res[i, j] is made of stream j
+      const S z =
+          free ? std::tanh(dynamic(part < 2 ? part : 2 + (k - 2 * n) / n, stream * c_.width)) : dynamic(k, 0);
+      m[k] = scale[part] * z + base[k];
+      if (!free) m[k] = part == 2 ? std::exp(m[k]) : (part + 1.0) / (1.0 + std::exp(-m[k]));
+    }
+    for (int step = 0; !free && step < 40; ++step) {  // columns and rows in turn
+      for (int64_t a = 0; a < n; ++a) {
+        S sum = 0;
+        for (int64_t e = 0; e < n; ++e) sum += m[2 * n + (step % 2 == 0 ? e * n + a : a * n + e)];
+        for (int64_t e = 0; e < n; ++e) m[2 * n + (step % 2 == 0 ? e * n + a : a * n + e)] /= sum;
+      }
+    }
+    return m;
+  }
+
+  template <class F>
+  Matrix<S> mixed(const Matrix<S>& x, const std::string& name, const SublayerFormula& f, const LayerConfig& l,
+                  const Batch& b, F&& branch) {
+    const int64_t n = f.streams, width = c_.width;
+    Matrix<S> read(x.rows, width), y(x.rows, x.width);
+    std::vector<std::vector<S>> maps;
+    for (int64_t r = 0; r < x.rows; ++r) {
+      maps.push_back(map(x, r, name + ".maps", f));
+      for (int64_t k = 0; k < n * width; ++k) read.at(r, k % width) += maps[r][k / width] * x.at(r, k);
+    }
+    Matrix<S> in = f.norm_in ? norm(read, name + ".norm_in", l, b.mask) : read;
+    for (S& v : in.v) v *= f.s;
+    Matrix<S> out = branch(in);
+    if (f.norm_branch) out = norm(out, name + ".norm_branch", l, b.mask);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t k = 0; k < n * width; ++k) {
+        y.at(r, k) = maps[r][n + k / width] * f.gate_value * out.at(r, k % width);
+        for (int64_t j = 0; j < n; ++j)
+          y.at(r, k) += maps[r][2 * n + k / width * n + j] * x.at(r, j * width + k % width);
+      }
+    }
+    return y;
+  }
+
   Matrix<S> stack(Side side, Matrix<S> x, const Batch& b, const Matrix<S>* memory, const Batch* source) {
     const std::string s = side == Side::encoder ? "encoder" : "decoder";
     const int64_t layers = side == Side::encoder ? c_.encoder_layers : c_.decoder_layers;
     second_ = x;
     for (S& v : second_.v) v *= sublayer_formula(c_, side, 0).dual;
+    const int64_t streams = sublayer_formula(c_, side, 0).streams;
+    if (streams > 1) {
+      Matrix<S> all(x.rows, streams * c_.width);
+      for (int64_t r = 0; r < x.rows; ++r) {
+        for (int64_t k = 0; k < all.width; ++k) all.at(r, k) = x.at(r, k % c_.width);
+      }
+      x = all;
+    }
     for (int64_t i = 0; i < layers; ++i) {
       const LayerConfig l = resolved_layer(c_, side, i);
       const SublayerFormula f = sublayer_formula(c_, side, i);
@@ -503,6 +571,14 @@ class Model {
         });
       }
       x = sublayer(x, name + ".feed_forward", t, l, b, transform);
+    }
+    if (streams > 1) {
+      Matrix<S> mean(x.rows, c_.width);
+      for (int64_t r = 0; r < x.rows; ++r) {
+        for (int64_t k = 0; k < x.width; ++k)
+          mean.at(r, k % c_.width) += x.at(r, k) / static_cast<Real>(streams);
+      }
+      x = mean;
     }
     if (!has_final_norm(c_, side)) return x;
     const bool dual = sublayer_formula(c_, side, 0).dual != 0;

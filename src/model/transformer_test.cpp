@@ -87,6 +87,23 @@ std::vector<Case> cases() {
     c.encoder_layers = 1;
     c.layer.placement = Placement::resi_dual;
   }));
+  for (const Mixing m : {Mixing::free, Mixing::doubly_stochastic}) {
+    all.push_back(
+        with("mixing " + enum_name(m) + " three streams, norms around the branch", [&](ModelConfig& c) {
+          c.layer.placement = Placement::sandwich;
+          c.layer.mixing = m;
+          c.layer.streams = 3;
+          c.layer.norm = NormKind::layer_norm;
+          c.layer.s = 0.7;
+          c.layer.gate_value = 0.6;
+          c.linear_in_out = true;
+        }));
+    all.push_back(with("encoder-decoder mixing " + enum_name(m), [&](ModelConfig& c) {
+      c.encoder_layers = 1;
+      c.layer.mixing = m;
+      c.layer.streams = 2;
+    }));
+  }
   for (const Parallel p : {Parallel::one_norm, Parallel::two_norms}) {
     all.push_back(with("parallel " + enum_name(p), [&](ModelConfig& c) { c.layer.parallel = p; }));
   }
@@ -235,6 +252,7 @@ void randomize(ParameterTable& table) {
       const double n = random_normal(key, i);
       float& v = p->value.f32()[i];
       if (p->role == Role::gain) v += static_cast<float>(0.3 * n);
+      if (p->name.ends_with(".maps.weight")) v = static_cast<float>(0.5 * n);  // starts at 0
       if (p->role == Role::bias || p->role == Role::gate) v = static_cast<float>(0.5 * n);
       // The value and gradient of |W v| / |v| hold for any v.
       if (p->name.ends_with(".singular")) v += static_cast<float>(0.2 * n);
@@ -333,12 +351,10 @@ void expect_close(const std::vector<float>& got, const std::map<size_t, double>&
   for (const auto& [i, w] : want) EXPECT_NEAR(got[i], w, 1e-4 * scale) << what << "[" << i << "]";
 }
 
-TEST_P(Gradients, MatchTheComplexStep) {
-  const ModelConfig& config = GetParam().config;
+void expect_complex_step(const ModelConfig& config, const Problem& problem) {
   Transformer model(config);
   model.parameters().initialize(3);
   randomize(model.parameters());
-  const Problem problem(config);
 
   oracle::Weights<oracle::Dual> weights;
   for (const auto& p : model.parameters().all()) {
@@ -369,6 +385,21 @@ TEST_P(Gradients, MatchTheComplexStep) {
   check("fused", [](Context&) {});
   check("plain", [](Context& c) { c.plain = true; });
   check("recomputed", [](Context& c) { c.recompute = true; });
+}
+
+TEST_P(Gradients, MatchTheComplexStep) {
+  expect_complex_step(GetParam().config, Problem(GetParam().config));
+}
+
+TEST(OneToken, GradientsOfMixedStreamsMatchTheComplexStep) {
+  for (const Placement p : {Placement::hyper_connections, Placement::mhc}) {
+    ModelConfig c = tiny();
+    c.layer.placement = p;
+    Problem problem(c);
+    problem.text = {.batch = 1, .length = 1, .ids = {3}, .mask = {1}};
+    problem.targets = {5};
+    expect_complex_step(c, problem);
+  }
 }
 
 // Frozen parameters take no gradient, and the others' stay what they were: each half frozen in turn.

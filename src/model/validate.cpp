@@ -84,6 +84,21 @@ void validate_unit(const ModelConfig& config, const SublayerFormula& f, const st
   }
 }
 
+// Where several streams are mixed, the maps take the place of alpha and g.
+void validate_mixing(const SublayerFormula& f, const LayerConfig& c, const std::string& at) {
+  if (f.mixing == Mixing::none) return;
+  if (f.streams < 2 || f.streams > 8)
+    fail(fmt::format("streams is {}{}, and has to be between 2 and 8 where they are mixed", f.streams, at));
+  if (f.norm_out) fail(fmt::format("norm_out{} does not go with several streams (mixing)", at));
+  if (f.dual != 0) fail(fmt::format("dual{} does not go with several streams (mixing)", at));
+  if (f.alpha != 1 || f.shortcut != GateKind::constant || f.gate != GateKind::constant) {
+    fail(fmt::format(
+        "alpha, shortcut and gate{} do not go with several streams (mixing): the maps are learned", at));
+  }
+  if (c.parallel != Parallel::no)
+    fail(fmt::format("parallel{} does not go with several streams (mixing)", at));
+}
+
 void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   const LayerConfig& given = layer_config(config, side, index);
   const LayerConfig c = resolved_layer(config, side, index);
@@ -108,6 +123,11 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   if (f.dual != sublayer_formula(config, side, 0).dual) {
     fail(fmt::format("dual{} is {}, and {} in layer 0: the second stream runs through all layers", at, f.dual,
                      sublayer_formula(config, side, 0).dual));
+  }
+  validate_mixing(f, c, at);
+  if (f.streams != sublayer_formula(config, side, 0).streams) {
+    fail(fmt::format("streams{} is {}, and {} in layer 0: all layers of a stack have the same streams", at,
+                     f.streams, sublayer_formula(config, side, 0).streams));
   }
   if (c.parallel != Parallel::no && (f.norm_out || f.norm_inner || side == Side::encoder)) {
     fail(fmt::format("parallel attention and feed-forward{} go with norms before the branch, in a decoder",

@@ -111,6 +111,10 @@ SublayerFormula by_placement(const ModelConfig& c, const Place& at, Placement pl
     case Placement::ngpt:
       return {
           .norm_branch = true, .norm_out = true, .gate = GateKind::vector, .gate_value = 0.05, .unit = true};
+    case Placement::hyper_connections:
+      return {.norm_in = true, .mixing = Mixing::free};
+    case Placement::mhc:
+      return {.norm_in = true, .mixing = Mixing::doubly_stochastic};
   }
   return {};
 }
@@ -168,6 +172,8 @@ SublayerFormula sublayer_formula(const ModelConfig& config, Side side, int64_t i
   f.profiled = f.profiled && !c.alpha && f.shortcut != GateKind::constant;
   f.head_scale = c.head_scale.value_or(f.head_scale) && part != SublayerPart::feed_forward;
   f.dual = c.dual.value_or(f.dual);
+  f.mixing = c.mixing.value_or(f.mixing);
+  f.streams = f.mixing == Mixing::none ? 1 : c.streams;
   f.reparam = c.reparam;
   f.gate_value *= std::pow(depth_ratio(config, side), -config.depth_alpha);
   if (c.norm == NormKind::none) f.norm_in = f.norm_inner = f.norm_branch = f.norm_out = false;
@@ -175,7 +181,8 @@ SublayerFormula sublayer_formula(const ModelConfig& config, Side side, int64_t i
 }
 
 std::string SublayerFormula::str() const {
-  const std::string input = wrapped(norm_in, "x");
+  const bool mixes = mixing != Mixing::none;
+  const std::string input = wrapped(norm_in, mixes ? "H_pre x" : "x");
   const std::string branch =
       times(gate, gate_value, "g", wrapped(norm_branch, fmt::format("F({}{})", factor(s), input)));
   const bool cut = shortcut == GateKind::constant && alpha == 0;
@@ -183,6 +190,7 @@ std::string SublayerFormula::str() const {
   const std::string sum = cut ? branch : fmt::format("{} + {}", kept, branch);
   const std::string second = dual == 0 ? "" : fmt::format(", r' = r + {}{}", factor(dual), branch);
   const char* const matrices = reparam == Reparam::sigma ? ", each W of F as gamma W / sigma(W)" : "";
+  if (mixes) return fmt::format("y = H_res x + H_post {}, {} streams{}", branch, streams, matrices);
   return "y = " + wrapped(norm_out, sum) + second + matrices;
 }
 
@@ -199,6 +207,8 @@ Init init_of(const ModelConfig& config) {
       return Init::xavier;
     case Placement::pre_norm:
     case Placement::normformer:
+    case Placement::hyper_connections:
+    case Placement::mhc:
       return Init::scaled_normal;
     default:
       return Init::normal;

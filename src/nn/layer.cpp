@@ -3,17 +3,31 @@
 #include "ops/embedding.h"
 
 namespace plumb {
+namespace {
+
+// Of a layer's first sub-layer, its last, or the one between.
+int64_t order_of(const ModelConfig& config, Side side, int64_t index, SublayerPart part) {
+  const bool cross = side == Side::decoder && config.has_encoder();
+  const int64_t before = part == SublayerPart::attention         ? 0
+                         : part == SublayerPart::cross_attention ? 1
+                                                                 : cross + 1;
+  return (cross ? 3 : 2) * index + before;
+}
+
+}  // namespace
 
 Layer::Layer(const Builder& b, Side side, int64_t index)
     : parallel_(layer_config(b.config, side, index).parallel),
       attend_(b.child("attention"), resolved_layer(b.config, side, index),
-              sublayer_formula(b.config, side, index)),
+              sublayer_formula(b.config, side, index),
+              order_of(b.config, side, index, SublayerPart::attention)),
       attention_(b.child("attention"), resolved_layer(b.config, side, index),
                  sublayer_formula(b.config, side, index), MultiHeadAttention::Kind::self) {
   const LayerConfig c = resolved_layer(b.config, side, index);
   if (side == Side::decoder && b.config.has_encoder()) {
     const SublayerFormula cross = sublayer_formula(b.config, side, index, SublayerPart::cross_attention);
-    attend_memory_.emplace(b.child("cross_attention"), c, cross);
+    attend_memory_.emplace(b.child("cross_attention"), c, cross,
+                           order_of(b.config, side, index, SublayerPart::cross_attention));
     cross_attention_.emplace(b.child("cross_attention"), c, cross, MultiHeadAttention::Kind::cross);
   }
   const SublayerFormula formula = sublayer_formula(b.config, side, index, SublayerPart::feed_forward);
@@ -23,7 +37,7 @@ Layer::Layer(const Builder& b, Side side, int64_t index)
     if (parallel_ == Parallel::two_norms) {  // one add for both: only the input norm is its own
       own = {.norm_in = formula.norm_in, .s = formula.s};
     }
-    transform_.emplace(ffn, c, own);
+    transform_.emplace(ffn, c, own, order_of(b.config, side, index, SublayerPart::feed_forward));
   }
   if (c.experts > 0) {
     experts_.emplace(ffn, c, formula);

@@ -129,7 +129,10 @@ Parameter* ParameterTable::find(std::string_view name) const {
 void ParameterTable::initialize(uint64_t seed) {
   for (const auto& p : parameters_) {
     p->value = Tensor::empty(p->shape);
-    if (p->init.empty()) {
+    if (!p->start.empty()) {
+      PLUMB_CHECK(static_cast<int64_t>(p->start.size()) == p->value.numel(), "start of {}", p->name);
+      std::copy(p->start.begin(), p->start.end(), p->value.f32());
+    } else if (p->init.empty()) {
       std::fill_n(p->value.f32(), p->value.numel(), static_cast<float>(p->constant));
     } else {
       draw(*p, {seed, name_hash(p->name)});

@@ -18,7 +18,7 @@ enum class Role {
   embedding,  // a table looked up by id or position
   bias,
   gain,       // of a norm, a head, a reparametrised matrix
-  gate,       // g of a sub-layer
+  gate,       // of a sub-layer: g, alpha, what its maps between streams start from
   statistic,  // a buffer: running statistics, singular vectors, an untrained bias; never has a gradient
 };
 
@@ -40,12 +40,13 @@ struct Parameter {
   Role role = Role::matrix;
   bool in_out = false;         // a matrix stored (in, out)
   double constant = 0;         // the start of what is not drawn
+  std::vector<float> start;    // the same where it differs from number to number; else empty
   std::vector<InitPart> init;  // empty: constant; else parts along the output dim, whose counts sum to it
   bool trainable = true;       // false: no gradient slot
   UnitLength unit = UnitLength::none;
   // Of a matrix under sigma-reparam, gamma and the singular vectors of its maps, whose outputs `init` counts.
   Parameter *gamma = nullptr, *vectors = nullptr;
-  std::string_view starts_as;  // in words, where that follows from another parameter
+  std::string_view starts_as;  // in words, where that follows from another parameter or is no one number
   ParameterScales scales{};    // on AdamW's options
   Tensor value;                // f32 when trained; as stored in a file when only run
 

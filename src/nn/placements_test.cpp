@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "nn/parameter.h"
+#include "nn/stream_mixer.h"
 #include "plumb/config.h"
 #include "plumb/error.h"
 
@@ -33,6 +33,13 @@ TEST(Placements, InWords) {
   EXPECT_EQ(words(Placement::t_fixup), "y = x + F(x)");
   EXPECT_EQ(words(Placement::resi_dual), "y = N(x + F(x)), r' = r + F(x)");
   EXPECT_EQ(words(Placement::ngpt), "y = N((1 - g) * x + g * N(F(x)))");
+  EXPECT_EQ(words(Placement::hyper_connections), "y = H_res x + H_post F(N(H_pre x)), 4 streams");
+  ModelConfig c = decoder(Placement::sandwich, 8);
+  c.layer.mixing = Mixing::doubly_stochastic;
+  c.layer.streams = 2;
+  c.layer.gate_value = 0.5;
+  EXPECT_EQ(sublayer_formula(c, Side::decoder, 0).str(),
+            "y = H_res x + H_post 0.5 N(F(N(H_pre x))), 2 streams");
 }
 
 TEST(Placements, NormFormerHasAnInnerNormInTheFeedForwardAlone) {
@@ -105,6 +112,35 @@ TEST(Placements, SigmaReparamInWords) {
   c.layer.reparam = Reparam::sigma;
   EXPECT_EQ(sublayer_formula(c, Side::decoder, 0).str(),
             "y = N(x + F(x)), each W of F as gamma W / sigma(W)");
+}
+
+// What maps start from, and that of them only the dynamic part's matrix decays (2409.19606).
+TEST(Placements, MapsBetweenStreams) {
+  for (const Placement p : {Placement::hyper_connections, Placement::mhc}) {
+    const ModelConfig c = decoder(p, 4);
+    for (int64_t order = 0; order < 9; ++order) {
+      ParameterTable table;
+      uint64_t sites = 0;
+      const StreamMixer mixer(Builder{table, c, "maps", &sites}, c.layer,
+                              sublayer_formula(c, Side::decoder, 0), order);
+      table.initialize(1);
+      const Parameter &base = *table.find("maps.base"), &theta = *table.find("maps.weight"),
+                      &scale = *table.find("maps.scale");
+      EXPECT_TRUE(theta.decays() && !base.decays() && !scale.decays());
+      EXPECT_EQ(theta.shape, p == Placement::mhc ? (Shape{24, 256}) : (Shape{6, 64}));
+      for (int64_t i = 0; i < theta.value.numel(); ++i) EXPECT_EQ(theta.value.f32()[i], 0);
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(scale.value.f32()[i], 0.01f);
+      Context context;
+      const ops::StreamMaps maps = mixer.maps(context, Tensor::zeros({1, 1, 4 * 64}));
+      const float *pre = maps.pre.f32(), *res = maps.res.f32();
+      EXPECT_NEAR(pre[0] + pre[1] + pre[2] + pre[3], 1, 1e-6);
+      for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(maps.post.f32()[i], 1);
+        EXPECT_NEAR(pre[i], p == Placement::mhc ? (i == order % 4 ? 0.75 : 1.0 / 12) : i == order % 4, 1e-6);
+        for (int j = 0; j < 4; ++j) EXPECT_NEAR(res[4 * i + j], i == j, p == Placement::mhc ? 0.01 : 0);
+      }
+    }
+  }
 }
 
 // FixNorm: each token's vector has length 1, in both storage orders of a matrix likewise.

@@ -2,6 +2,7 @@
 
 #include "kernels/rope.h"
 #include "ops/embedding.h"
+#include "ops/streams.h"
 
 namespace plumb {
 namespace {
@@ -37,6 +38,7 @@ Stack::Stack(const Builder& b, Side side) : side_(side), name_(b.prefix) {
     final_norm_.emplace(b.child("final_norm"), resolved_layer(b.config, side, count - 1), b.config.width);
   }
   dual_ = sublayer_formula(b.config, side, 0).dual;
+  streams_ = sublayer_formula(b.config, side, 0).streams;
 }
 
 AttentionPass Stack::attention_pass(const StackPass& pass, int64_t layer) const {
@@ -89,8 +91,16 @@ bool Stack::is_dropped(const Context& context, int64_t layer) const {
   return context.dropped && context.dropped->layer == layer && context.dropped->stack == name_;
 }
 
+// Of several streams their mean. The papers sum them, and the final norm forgets the factor; the mean is
+// pre-norm's stream at the start also where a norm's eps counts or there is none.
+Tensor Stack::merged(Context& context, Stream& stream) const {
+  const Tensor x = stream.value(context);
+  return streams_ == 1 ? x : ops::mean_of_streams(context, x, streams_);
+}
+
 // What the head reads: the last norm of the stream, or ResiDual's x + N(r).
 Tensor Stack::close(Context& context, Stream& stream, const Tensor& row_mask) const {
+  if (streams_ > 1) stream.replace(merged(context, stream));
   if (!final_norm_) return stream.value(context);
   if (!stream.sum().defined()) return stream.normed(context, *final_norm_, 1, row_mask);
   return ops::add(context, stream.value(context), final_norm_->forward(context, stream.sum(), 1, row_mask));
@@ -100,8 +110,9 @@ Tensor Stack::forward(Context& context, const Tensor& x, const StackPass& pass) 
   Stream stream(x);
   if (context.observer) context.observer->sequence(name_, pass.tokens.mask);
   if (dual_ != 0) stream.start_sum(context, dual_);
+  if (streams_ > 1) stream.replace(ops::replicate(context, x, streams_));
   for (size_t i = 0; i < layers_.size(); ++i) {
-    if (pass.hidden) pass.hidden->push_back(stream.value(context));
+    if (pass.hidden) pass.hidden->push_back(merged(context, stream));
     if (is_dropped(context, static_cast<int64_t>(i))) continue;
     const AttentionPass attention = attention_pass(pass, static_cast<int64_t>(i));
     if (context.tape && context.recompute) {

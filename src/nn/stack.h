@@ -24,6 +24,7 @@ class Stack {
  private:
   bool is_dropped(const Context& context, int64_t layer) const;
   AttentionPass attention_pass(const StackPass& pass, int64_t layer) const;
+  Tensor merged(Context& context, Stream& stream) const;
   Tensor close(Context& context, Stream& stream, const Tensor& row_mask) const;
   void recomputed(Context& context, Stream& stream, const Layer& layer, const AttentionPass& pass) const;
 
@@ -32,6 +33,7 @@ class Stack {
   std::deque<Layer> layers_;
   std::optional<Norm> final_norm_;
   double dual_ = 0;  // factor of the second stream
+  int64_t streams_ = 1;
   std::string name_;
 };
 

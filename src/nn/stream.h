@@ -1,6 +1,7 @@
 // The residual stream between sub-layers: a value and, while nothing has asked for the sum, the addition that
 // is still to be made. So an add and the norm that reads it run as one pass over memory, wherever the norm
-// stands. Some placements carry more: ResiDual a second stream, which sums the branches.
+// stands. Some placements carry more: ResiDual a second stream, which sums the branches; hyper-connections
+// have n streams side by side in the value, (B, T, n C).
 #pragma once
 
 #include <optional>

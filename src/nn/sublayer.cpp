@@ -6,7 +6,7 @@
 
 namespace plumb {
 
-Sublayer::Sublayer(const Builder& b, const LayerConfig& c, const SublayerFormula& formula)
+Sublayer::Sublayer(const Builder& b, const LayerConfig& c, const SublayerFormula& formula, int64_t order)
     : name_(b.prefix), formula_(formula), dropout_(b.config.dropout), dropout_site_(b.site()) {
   const int64_t width = b.config.width;
   if (formula.norm_in) norm_in_.emplace(b.child("norm_in"), c, width);
@@ -19,6 +19,7 @@ Sublayer::Sublayer(const Builder& b, const LayerConfig& c, const SublayerFormula
                         .role = Role::gate,
                         .constant = start});
   };
+  if (formula.mixing != Mixing::none) mixer_.emplace(b.child("maps"), c, formula, order);
   const double start = formula.unit ? 1 / std::sqrt(static_cast<double>(width)) : formula.gate_value;
   gate_ = learned("gate", formula.gate, start);
   shortcut_ = learned("shortcut", formula.shortcut, formula.alpha);
@@ -54,14 +55,36 @@ void Sublayer::join(Context& context, Stream& stream, const Tensor& branch) cons
                        .branch_read_again = formula_.dual != 0});
 }
 
-void Sublayer::forward(Context& context, Stream& stream, const Branch& f, const Tensor& row_mask) const {
-  if (context.observer) observe(context, name_, "stream", stream.value(context));
-  Tensor branch = f(input(context, stream, row_mask));
+// N_branch(F(s * N_in(x)))
+Tensor Sublayer::branch_of(Context& context, Stream& x, const Branch& f, const Tensor& row_mask) const {
+  Tensor branch = f(input(context, x, row_mask));
   observe_closely(context, name_, "raw", branch);
   if (norm_branch_) branch = norm_branch_->forward(context, branch, 1, row_mask);
   branch = ops::dropout(context, branch, dropout_, dropout_site_);
   observe(context, name_, "branch", branch);
+  return branch;
+}
 
+// H_res x + H_post g * branch(H_pre x)
+void Sublayer::mix(Context& context, Stream& streams, const Branch& f, const Tensor& row_mask) const {
+  const Tensor x = streams.value(context);
+  const ops::StreamMaps maps = mixer_->maps(context, x);
+  if (context.observer && !context.again) context.observer->streams(name_, x, maps.res);
+  Stream read(ops::read_streams(context, x, maps));
+  observe_closely(context, name_, "read", read.value(context));
+  const Tensor branch = branch_of(context, read, f, row_mask);
+  streams.replace(
+      ops::write_streams(context, {.x = x, .branch = branch, .maps = maps, .gate = formula_.gate_value}));
+}
+
+void Sublayer::forward(Context& context, Stream& stream, const Branch& f, const Tensor& row_mask) const {
+  if (context.observer) observe(context, name_, "stream", stream.value(context));
+  if (mixer_) {
+    mix(context, stream, f, row_mask);
+    if (closely(context)) observe(context, name_, "output", stream.value(context));
+    return;
+  }
+  const Tensor branch = branch_of(context, stream, f, row_mask);
   join(context, stream, branch);
   if (norm_out_) {
     if (closely(context)) observe(context, name_, "sum", stream.value(context));

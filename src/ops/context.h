@@ -10,9 +10,12 @@
 namespace plumb {
 
 // A point of the model that can be watched, e.g. {"decoder.3.feed_forward", "branch"}. Every observer sees of
-// a sub-layer "stream" (the residual stream as it receives it) and "branch" (N_branch(F), before g), and of a
-// stack "output" (the stream that leaves its last layer). One that watches closely sees as well
-//   of a sub-layer   "input" (s N_in(x)), "raw" (F itself), "sum" (before N_out, where it has one), "output";
+// a sub-layer "stream" (the residual stream as it receives it; several side by side, (B, T, n C)) and
+// "branch" (N_branch(F), before g), and of a stack "output" (the stream that leaves its last layer). One that
+// watches closely sees as well
+//   of a sub-layer   "read" (H_pre x, where there are several streams), "input" (s N_in(x)), "raw" (F
+//   itself),
+//                    "sum" (before N_out, where it has one), "output";
 //   of attention     "query", "key", "value" (as projected), "q", "k" (as they meet: normed and rotated),
 //                    "heads" (before the output projection and its "inner" norm, shown where there is one);
 //   of feed-forward  "gate", "up", and "hidden" and "inner" (around the inner norm, where there is one);
@@ -39,6 +42,8 @@ class Observer {
   // What is no tensor of the stream; an observer that has no use for one leaves it.
   // A stack begins: (B, T) u8, 1 where there is a real token; undefined where all are.
   virtual void sequence(const std::string& /*stack*/, const Tensor& /*mask*/) {}
+  // A sub-layer mixes several streams: x (B, T, n C) as it receives them, and H_res of each row, (B T, n, n).
+  virtual void streams(const std::string& /*module*/, const Tensor& /*x*/, const Tensor& /*res*/) {}
   // What an attention is about to read, queries and keys as they meet. Not to be kept.
   virtual void attention(const std::string& /*module*/, const ops::AttentionInput& /*input*/) {}
   virtual void logits(const Tensor& /*logits*/) {}  // (N, V): of each row, or of some that have a target

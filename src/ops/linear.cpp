@@ -23,12 +23,6 @@ Tensor owned_f32(const Tensor& stored) {
 namespace plumb::ops {
 namespace {
 
-Shape with_width(const Shape& shape, int64_t width) {
-  auto dims = shape.dims();
-  dims.back() = width;
-  return Shape(dims);
-}
-
 // W as the right operand of x · Wᵀ (transposed = true) or dy · W.
 MatrixOperand weight_operand(const LinearWeights& w, bool transposed) {
   return {w.weight.raw(), w.weight.dtype(), w.weight.size(1), transposed != w.in_out};
@@ -36,7 +30,7 @@ MatrixOperand weight_operand(const LinearWeights& w, bool transposed) {
 
 Tensor product(Context& context, const Tensor& x, const LinearWeights& w) {
   PLUMB_CHECK(x.width() == w.inputs(), "linear: {} into {}", x.shape().str(), w.weight.shape().str());
-  Tensor y = Tensor::empty(with_width(x.shape(), w.outputs()));
+  Tensor y = Tensor::empty(x.shape().with_width(w.outputs()));
   gemm({.m = x.rows(),
         .n = w.outputs(),
         .k = w.inputs(),

@@ -113,8 +113,11 @@ TEST_P(ProbeOfPlacement, MeasuresAreThoseOfASlowComputation) {
     const Shown& after = of(sites[i + 1], i + 2 == sites.size() ? "output" : "stream");
     const Json& step_of = entry(r, "sites", sites[i]).at("step");
     EXPECT_NEAR(step_of.at("cosine").get<double>(), mean_cosine(of(sites[i], "stream"), after), 1e-5);
-    expect_near(step_of.at("ratio"),
-                norm_of(of(sites[i], "branch").values) / norm_of(of(sites[i], "stream").values), "ratio");
+    const Shown &branch = of(sites[i], "branch"), &stream = of(sites[i], "stream");
+    const double streams =
+        static_cast<double>(stream.values.size()) / static_cast<double>(branch.values.size());
+    expect_near(step_of.at("ratio"), norm_of(branch.values) / norm_of(stream.values) * std::sqrt(streams),
+                "ratio");
   }
 }
 
@@ -175,6 +178,8 @@ TEST_P(ProbeOfPlacement, StreamAndBranchAreThoseOfTheFormula) {
   for (const auto& [module, quantity] : order) {
     if (quantity != "branch") sites.push_back(module);
   }
+  if (sublayer_formula(fixture.model.config(), Side::decoder, 0).mixing != Mixing::none)
+    GTEST_SKIP() << "model/transformer_test holds the maps between streams to their formulas";
   for (size_t i = 0; i + 1 < sites.size(); ++i) {
     const SublayerFormula f =
         sublayer_formula(fixture.model.config(), Side::decoder, static_cast<int64_t>(i / 2));
@@ -222,7 +227,12 @@ TEST_P(ProbeOfPlacement, GradientsAreThoseOfBiasesAndEmbedding) {
   }
   const Shown& first = of("decoder.0.attention", "stream");
   const auto& embedding = gradients.at("token_embedding.weight");
-  for (size_t i = 0; i < first.gradient.size(); ++i) ASSERT_EQ(embedding[i], first.gradient[i]);
+  const size_t streams = sublayer_formula(fixture.model.config(), Side::decoder, 0).streams, width = 24;
+  for (size_t i = 0; i < first.gradient.size() / streams; ++i) {  // all streams begin as the embedding
+    double sum = 0;
+    for (size_t k = 0; k < streams; ++k) sum += first.gradient[(i / width * streams + k) * width + i % width];
+    ASSERT_NEAR(embedding[i], sum, streams == 1 ? 0 : 1e-6);
+  }
 }
 
 bool same_bits(const std::vector<float>& x, const std::vector<float>& y) {
@@ -264,7 +274,8 @@ INSTANTIATE_TEST_SUITE_P(All, ProbeOfPlacement,
                          testing::Values(Placement::post_norm, Placement::pre_norm, Placement::deep_norm,
                                          Placement::sandwich, Placement::reordered, Placement::re_zero,
                                          Placement::layer_scale, Placement::layer_norm_scaling,
-                                         Placement::sub_ln, Placement::plain),
+                                         Placement::sub_ln, Placement::plain, Placement::hyper_connections,
+                                         Placement::mhc),
                          placement_name);
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Probe::Impl : RunObserver {
 
   bool wants(int64_t step) override;
   void sequence(const std::string& stack, const Tensor& mask) override;
+  void streams(const std::string& module, const Tensor& x, const Tensor& res) override;
   void attention(const std::string& module, const ops::AttentionInput& input) override;
   void logits(const Tensor& logits) override;
   void forward(const Site& site, const Tensor& value) override;
@@ -52,7 +53,8 @@ struct Probe::Impl : RunObserver {
   std::optional<StepRecord> record;
   double clip = 1;
   std::vector<ParameterRecord> weights;
-  Tensor mask;    // of the stack that runs
+  Tensor mask;              // of the stack that runs
+  StreamProducts products;  // of its maps so far
   Tensor before;  // the stream as the last sub-layer received it, until the next site shows what became of it
   std::string before_site;  // that sub-layer
 };
@@ -71,7 +73,13 @@ bool Probe::Impl::wants(int64_t step) {
 
 void Probe::Impl::sequence(const std::string&, const Tensor& real) {
   mask = real;
+  products = {};
   before = Tensor();
+}
+
+void Probe::Impl::streams(const std::string& module, const Tensor& x, const Tensor& res) {
+  products.apply(res, mask);
+  record->site(module).streams.add(products, x, res.width());
 }
 
 void Probe::Impl::attention(const std::string& module, const ops::AttentionInput& input) {

@@ -64,6 +64,17 @@ OrderedJson json_of(const AttentionMeasures& a) {
   return j;
 }
 
+OrderedJson json_of(const StreamMeasures& s) {
+  OrderedJson j = OrderedJson::object();
+  j["cosine"] = rounded(s.cosine / static_cast<double>(s.rows));
+  j["amax"] = rounded(s.gain->amax());
+  j["row_sum"] = rounded(s.gain->largest_row);
+  j["least_row_sum"] = rounded(s.gain->least_row);
+  j["column_sum"] = rounded(s.gain->largest_column);
+  j["least_column_sum"] = rounded(s.gain->least_column);
+  return j;
+}
+
 OrderedJson json_of(const LogitSums& l) {
   OrderedJson j = OrderedJson::object();
   j["log_z"] = rounded(l.log_z / static_cast<double>(l.rows));
@@ -96,6 +107,7 @@ OrderedJson json_of(const SiteRecord& site) {
     step["angle"] = rounded(site.cosine.angles / static_cast<double>(site.cosine.rows));
   }
   if (!step.empty()) j["step"] = std::move(step);
+  if (site.streams.rows > 0) j["streams"] = json_of(site.streams);
   if (site.attention.queries > 0) j["attention"] = json_of(site.attention);
   if (site.logits.rows > 0) j["logits"] = json_of(site.logits);
   for (const auto& [group, numbers] : site.numbers) {

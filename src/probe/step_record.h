@@ -12,6 +12,7 @@
 #include "probe/attention_measures.h"
 #include "probe/geometry.h"
 #include "probe/measures.h"
+#include "probe/stream_measures.h"
 
 namespace plumb {
 
@@ -49,6 +50,7 @@ struct SiteRecord {
   std::vector<std::pair<std::string, Measures>> quantities;  // in the order they came
   Geometry geometry;                                         // of the stream or the output
   CosineSum cosine;
+  StreamMeasures streams;
   AttentionMeasures attention;
   LogitSums logits;
   WeightSums weights;

@@ -47,6 +47,9 @@ struct Copies : Observer {
   void attention(const std::string& module, const ops::AttentionInput& input) override {
     other->attention(module, input);
   }
+  void streams(const std::string& module, const Tensor& x, const Tensor& res) override {
+    other->streams(module, x, res);
+  }
   void logits(const Tensor& logits) override { other->logits(logits); }
 
   Observer* other;
@@ -114,7 +117,8 @@ struct Fixture {
     model.parameters().set_gradients();
     // Away from the start, where biases are zero and gains are one.
     for (const auto& p : model.parameters().all()) {
-      if (p->role == Role::matrix || p->role == Role::embedding || p->role == Role::statistic) continue;
+      const bool drawn = p->role == Role::matrix && !p->name.ends_with(".maps.weight");
+      if (drawn || p->role == Role::embedding || p->role == Role::statistic) continue;
       for (int64_t i = 0; i < p->value.numel(); ++i) {
         p->value.f32()[i] += 0.05f * static_cast<float>(std::sin(1.0 + static_cast<double>(i)));
       }

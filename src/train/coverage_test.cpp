@@ -55,6 +55,24 @@ TEST_F(TrainerTest, ParametersThatDoNotMoveAreReportedOnceWithTheReason) {
   }
 }
 
+TEST_F(TrainerTest, OfMapsBetweenStreamsOnlyTheScalesWait) {
+  const Dataset data = small_text_data(folder);
+  for (const Placement p : {Placement::hyper_connections, Placement::mhc}) {
+    ModelConfig config = small_config(data);
+    config.layer.placement = p;
+    Model model = Model::create(config, 1);
+    const std::string text =
+        logged([&] { Trainer(model, data, small_options(), folder / enum_name(p)).run(); });
+    EXPECT_NE(text.find("a map between streams that starts at 0"), std::string::npos) << text;
+    EXPECT_NE(text.find("maps.scale and 1 more"), std::string::npos) << text;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+    // After the first step they do move.
+    for (const auto& q : model.transformer().parameters().all()) {
+      EXPECT_TRUE(!q->name.ends_with("maps.scale") || q->value.f32()[1] != 0.01f) << q->name;
+    }
+  }
+}
+
 TEST_F(TrainerTest, TheKeysOfAFusedBiasAreNamedWhereNothingMovesThem) {
   const Dataset data = small_text_data(folder);
   ModelConfig config = small_config(data);

@@ -33,6 +33,61 @@ TEST_F(TrainerTest, ADecoderLearnsText) {
   EXPECT_EQ(Tokenizer::load(folder / "run/model").fingerprint(), data.tokenizer().fingerprint());
 }
 
+// Keeps the streams that the last sub-layer of a pass receives.
+class LastStreams : public Observer {
+ public:
+  void forward(const Site&, const Tensor&) override {}
+  void backward(const Site&, const Tensor&, const Tensor&) override {}
+  void streams(const std::string&, const Tensor& x, const Tensor& res) override {
+    x_ = x;
+    n_ = res.width();
+  }
+  // RMS of the difference of two streams over the RMS of one.
+  double spread(int64_t i, int64_t j) const {
+    const int64_t width = x_.width() / n_;
+    double difference = 0, size = 0;
+    for (int64_t r = 0; r < x_.rows(); ++r) {
+      for (int64_t c = 0; c < width; ++c) {
+        const float a = x_.f32()[r * x_.width() + i * width + c],
+                    b = x_.f32()[r * x_.width() + j * width + c];
+        difference += (a - b) * (a - b);
+        size += a * a;
+      }
+    }
+    return std::sqrt(difference / size);
+  }
+
+ private:
+  Tensor x_;
+  int64_t n_ = 0;
+};
+
+// The start is pre-norm's, where all streams are equal; training makes each differ from each.
+TEST_F(TrainerTest, StreamsThatBeginEqualLearnAndPart) {
+  const Dataset data = small_text_data(folder);
+  for (const Placement p : {Placement::hyper_connections, Placement::mhc}) {
+    ModelConfig config = small_config(data);
+    config.layer.placement = p;
+    config.layer.streams = 3;
+    Model model = Model::create(config, 1);
+    const auto spread = [&](int64_t i, int64_t j) {
+      LastStreams last;
+      Context context{.observer = &last};
+      model.transformer().decode(context, {.ids = Tensor::of<int32_t>({1, 6}, {97, 32, 99, 97, 116, 32})});
+      return last.spread(i, j);
+    };
+    EXPECT_LT(spread(0, 1), 1e-6);
+    const TrainResult r =
+        Trainer(model, data, {.steps = 80, .batch = 8, .length = 32, .lr = 5e-3, .eval_every = 40},
+                folder / enum_name(p))
+            .run();
+    EXPECT_EQ(r.skipped, 0);
+    EXPECT_LT(*r.best_validation, 1.5) << enum_name(p) << ": 2.9 is what letter frequencies alone give";
+    for (const auto& [i, j] : {std::pair{0, 1}, {0, 2}, {1, 2}})
+      EXPECT_GT(spread(i, j), 1e-2) << enum_name(p);
+  }
+}
+
 TEST_F(TrainerTest, AnEncoderLearnsMaskedText) {
   const Dataset data = small_text_data(folder, true);
   Model model = Model::create(small_config(data), 1);

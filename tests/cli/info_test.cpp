@@ -54,6 +54,21 @@ TEST(Info, RunsOfLayersThatDiffer) {
   EXPECT_TRUE(says(result.out, "decoder layer 2: y = x + F(N(x))")) << result.out;
 }
 
+TEST(Info, SeveralStreams) {
+  const TempFolder folder;
+  ModelConfig c = small();
+  c.model_type = "plumbline";
+  c.layer.placement = Placement::mhc;
+  Model::create(c, 1).save(folder / "m");
+  const auto result = run_plumb({"info", folder / "m", "--parameters"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* part :
+       {"decoder layers 0 to 2: y = H_res x + H_post F(N(H_pre x)), 4 streams", "doubly stochastic",
+        "decoder.0.attention.maps.weight", "64 x 24", "decoder.2.feed_forward.maps.base"}) {
+    EXPECT_TRUE(says(result.out, part)) << part << "\n" << result.out;
+  }
+}
+
 TEST(Info, Json) {
   const TempFolder folder;
   const ModelConfig c = small();
