@@ -208,13 +208,16 @@ std::vector<Prediction> without_norm(const Predictor& p, const Kept& place) {
   const auto w = within(p, place.module);
   const std::string at = place.module + ".", &quantity = place.quantity;
   if (!w) {
-    if (quantity == "final" && has_final_norm(c, place.module == "encoder" ? Side::encoder : Side::decoder))
+    const Side side = place.module == "encoder" ? Side::encoder : Side::decoder;
+    // Of several streams it norms the mean, which nobody is shown.
+    if (quantity == "final" && has_final_norm(c, side) && sublayer_formula(c, side, 0).streams == 1)
       return {{at + "final_norm", seen("output")}};
     if (place.module == "head" && quantity == "inner") return {{"head.norm", seen("hidden")}};
     return {};
   }
   const SublayerFormula& f = w->formula;
-  if (quantity == "stream" && c.embedding_norm && w->name.layer == 0 && w->name.part == "attention") {
+  if (quantity == "stream" && c.embedding_norm && f.streams == 1 && w->name.layer == 0 &&
+      w->name.part == "attention") {
     const std::string stack = stack_name(w->name.side);
     return {{stack + ".embedding_norm", p.observed.value(stack, "embedding")}};
   }
