@@ -110,7 +110,7 @@ const std::vector<Entry> kEntries{
      "He 2016, 1603.05027; Ba 2016; Zhang 2019, 1910.07467; Nguyen 2019; Bachlechner 2020; Noci 2022; "
      "Dehghani 2023; Kim 2025",
      "models of 4 to 12 layers at init; differences are RMS, over the RMS of what they are differences of",
-     {P::re_zero, P::sandwich, P::sub_ln, P::pre_norm}},
+     {P::re_zero, P::sandwich, P::sub_ln, P::pre_norm, P::hyper_connections, P::mhc, P::ngpt}},
     {11,
      true,
      false,
@@ -118,7 +118,7 @@ const std::vector<Entry> kEntries{
      "Composite gain of maps between streams",
      "Zhu 2024, 2409.19606 (hyper-connections); Xie 2025, 2512.24880 (mHC)",
      "4 streams, 60 maps of 1 + spread x N(0, 1), 50 draws, f64",
-     {}},
+     {P::hyper_connections, P::mhc}},
     {12,
      false,
      true,

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "kernels/reduce.h"
 #include "lab/battery.h"
 #include "ops/norm.h"
 
@@ -132,6 +133,15 @@ void add_identical_tokens(BatteryExperiment& e) {
       "does not vanish; calibrated 1.4");
 }
 
+// How far the longest or shortest vector behind a stack is from length 1.
+double length_error(Placement p) {
+  const Tensor x = output_of(*started(small_config(p, 12)), random_rows(1));
+  double most = 0;
+  for (int64_t r = 0; r < x.rows(); ++r)
+    most = std::max(most, std::abs(std::sqrt(sum_of_squares(x.width(), x.f32() + r * x.width())) - 1));
+  return most;
+}
+
 }  // namespace
 
 void identities(const Setting&, BatteryExperiment& e) {
@@ -164,6 +174,13 @@ void identities(const Setting&, BatteryExperiment& e) {
         difference(small_config(Placement::pre_norm, 4), sigma), {}, 1e-6,
         "0: gamma starts at sigma(W) (Zhai 2023)");
   }
+  for (const Placement p : {Placement::hyper_connections, Placement::mhc}) {
+    add(e, enum_name(p) + ", 4 streams: output at init less pre-norm's",
+        difference(small_config(Placement::pre_norm, 4), small_config(p, 4)), {}, 1e-5,
+        "0 (Zhu 2024; Xie 2025)");
+  }
+  add(e, "ngpt, 12 layers: largest | |h| - 1 | behind the last", length_error(Placement::ngpt), {}, 1e-6,
+      "0 (Loshchilov 2024)");
   add_norms(e);
   add_change_by_scaling(e);
   add_identical_tokens(e);
