@@ -81,8 +81,8 @@ TEST_P(ProbeOfStreams, MeasuresAreThoseOfASlowComputation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, ProbeOfStreams, testing::Values(Placement::hyper_connections, Placement::mhc),
-                         [](const auto& info) {
-                           return std::string(info.param == Placement::mhc ? "manifold" : "free");
+                         [](const auto& tested) {
+                           return std::string(tested.param == Placement::mhc ? "manifold" : "free");
                          });
 
 }  // namespace
