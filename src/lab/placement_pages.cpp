@@ -11,74 +11,65 @@ namespace plumb {
 namespace {
 
 // When to use a placement, by name; one sentence or two, none of it measured here.
+constexpr std::pair<const char*, const char*> kWhen[] = {
+    {"post-norm",
+     "For checkpoints that were trained so (BERT, BART, Marian). From about 12 layers on it wants warm-up "
+     "and a small learning rate; deeper, take deep-norm."},
+    {"pre-norm",
+     "The default of decoders since GPT-2: trains without warm-up at any depth. Its stream grows with depth, "
+     "so deep layers change it less."},
+    {"deep-norm",
+     "For deep stacks (tens to a thousand layers) that should end in a norm: post-norm's quality with "
+     "pre-norm's stability. The init belongs to it."},
+    {"sandwich",
+     "Where activations must stay bounded (half precision, long runs): every branch is normed before it is "
+     "added, so that one layer cannot drown the others."},
+    {"reordered",
+     "OLMo 2's order: norm on the branch's output only. Together with QK-norm; without it attention's logits "
+     "grow."},
+    {"re-zero",
+     "No norms at all: the model begins as the identity, each branch's gate grows from 0. A slower start."},
+    {"layer-scale",
+     "For deep vision-style stacks: pre-norm whose branches begin almost closed, channel by channel."},
+    {"layer-norm-scaling",
+     "For deep pre-norm stacks whose last layers do too little: inputs are scaled by one over the root of "
+     "the layer. With a normal init, not a scaled one."},
+    {"sub-ln",
+     "Magneto: a second norm inside each branch, weights scaled up with depth. For one recipe across "
+     "encoders, decoders and both."},
+    {"mix-ln",
+     "Post-norm in the first quarter of the layers, pre-norm above: for deep stacks whose upper layers a "
+     "pure pre-norm leaves nearly idle. Watch the lower quarter as you would watch post-norm."},
+    {"normformer",
+     "Pre-norm whose attention heads are scaled, whose attention branch is normed before the add, and whose "
+     "feed-forward has a norm inside: for gradients that pre-norm leaves too large below and too small "
+     "above."},
+    {"admin",
+     "Post-norm that should train deep: a profiling pass over the data sets each shortcut's starting weight, "
+     "so that no branch dominates at the start."},
+    {"fixup",
+     "Without norms, by init alone: branches start at 0, and learned shifts stand where norms would. To see "
+     "what norms are for, or where their cost matters."},
+    {"t-fixup",
+     "Without norms and without warm-up, by the init of the embeddings and of each branch's matrices. For "
+     "translation-style models of moderate depth."},
+    {"resi-dual",
+     "Two streams: one post-normed, one that sums the branches, joined at the end. Post-norm's diversity of "
+     "layers with pre-norm's gradient."},
+    {"ngpt",
+     "nGPT: everything of length 1, each branch a small step on the sphere. Without warm-up or weight decay; "
+     "published to need fewer steps, the more the longer the context."},
+    {"hyper-connections",
+     "Several streams that each branch reads and writes by learned, token-wise maps: for wide-shortcut "
+     "experiments at moderate depth. Watch the composite gain (streams.amax of the probe): nothing bounds "
+     "it."},
+    {"mhc",
+     "Hyper-connections whose map between streams is kept doubly stochastic, so that no depth lets it grow: "
+     "the form to take where the stack is deep or the run long."},
+    {"plain", "Never to train with: the block without its shortcut, which shows why there is one."}};
+
 std::string when(const std::string& name) {
-  const std::pair<const char*, const char*> all[] = {
-      {"post-norm",
-       "For checkpoints that were trained so (BERT, BART, Marian). From about 12 layers on it wants warm-up "
-       "and a small learning rate; deeper, take deep-norm."},
-      {"pre-norm",
-       "The default of decoders since GPT-2: trains without warm-up at any depth. Its stream grows with "
-       "depth, "
-       "so deep layers change it less."},
-      {"deep-norm",
-       "For deep stacks (tens to a thousand layers) that should end in a norm: post-norm's quality with "
-       "pre-norm's stability. The init belongs to it."},
-      {"sandwich",
-       "Where activations must stay bounded (half precision, long runs): every branch is normed before it is "
-       "added, so that one layer cannot drown the others."},
-      {"reordered",
-       "OLMo 2's order: norm on the branch's output only. Together with QK-norm; without it attention's "
-       "logits "
-       "grow."},
-      {"re-zero",
-       "No norms at all: the model begins as the identity, each branch's gate grows from 0. A slower start."},
-      {"layer-scale",
-       "For deep vision-style stacks: pre-norm whose branches begin almost closed, channel by channel."},
-      {"layer-norm-scaling",
-       "For deep pre-norm stacks whose last layers do too little: inputs are scaled by one over the "
-       "root of the layer. With a normal init, not a scaled one."},
-      {"sub-ln",
-       "Magneto: a second norm inside each branch, weights scaled up with depth. For one recipe across "
-       "encoders, "
-       "decoders and both."},
-      {"mix-ln",
-       "Post-norm in the first quarter of the layers, pre-norm above: for deep stacks whose upper layers a "
-       "pure "
-       "pre-norm leaves nearly idle. Watch the lower quarter as you would watch post-norm."},
-      {"normformer",
-       "Pre-norm whose attention heads are scaled, whose attention branch is normed before the add, and "
-       "whose "
-       "feed-forward has a norm inside: for gradients that pre-norm leaves too large below and too small "
-       "above."},
-      {"admin",
-       "Post-norm that should train deep: a profiling pass over the data sets each shortcut's starting "
-       "weight, so "
-       "that no branch dominates at the start."},
-      {"fixup",
-       "Without norms, by init alone: branches start at 0, and learned shifts stand where norms would. To "
-       "see what "
-       "norms are for, or where their cost matters."},
-      {"t-fixup",
-       "Without norms and without warm-up, by the init of the embeddings and of each branch's matrices. For "
-       "translation-style models of moderate depth."},
-      {"resi-dual",
-       "Two streams: one post-normed, one that sums the branches, joined at the end. Post-norm's diversity "
-       "of layers "
-       "with pre-norm's gradient."},
-      {"ngpt",
-       "nGPT: everything of length 1, each branch a small step on the sphere. Without warm-up or weight "
-       "decay; published "
-       "to need fewer steps, the more the longer the context."},
-      {"hyper-connections",
-       "Several streams that each branch reads and writes by learned, token-wise maps: for wide-shortcut "
-       "experiments at moderate depth. Watch the composite gain (streams.amax of the probe): nothing bounds "
-       "it."},
-      {"mhc",
-       "Hyper-connections whose map between streams is kept doubly stochastic, so that no depth lets it "
-       "grow: "
-       "the form to take where the stack is deep or the run long."},
-      {"plain", "Never to train with: the block without its shortcut, which shows why there is one."}};
-  for (const auto& [key, words] : all) {
+  for (const auto& [key, words] : kWhen) {
     if (name == key) return words;
   }
   return "";
