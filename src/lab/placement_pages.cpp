@@ -136,13 +136,21 @@ std::string cell(std::string words) {
   return words;
 }
 
+// Whether a figure is of this placement: "t-fixup: loss" is none of fixup's.
+bool speaks_of(const std::string& figure, const std::string& placement) {
+  for (size_t at = 0; (at = figure.find(placement, at)) != std::string::npos; ++at) {
+    if (at == 0 || figure[at - 1] == ' ') return true;
+  }
+  return false;
+}
+
 std::string measured(const std::string& name, const std::vector<BatteryExperiment>& experiments) {
   std::string text;
   for (const BatteryExperiment& e : experiments) {
     if (std::count(e.placements.begin(), e.placements.end(), name) == 0) continue;
     std::string rows;
     for (const BatteryFigure& f : e.figures) {
-      const bool of_many = e.placements.size() > 1 && f.name.find(name) == std::string::npos;
+      const bool of_many = e.placements.size() > 1 && !speaks_of(f.name, name);
       if (of_many) continue;
       rows += fmt::format("| {} | {:.4g}{} | {} |\n", cell(f.name), f.value,
                           f.passed() ? "" : ", **outside its bound**", cell(f.expected));
