@@ -8,25 +8,13 @@
 
 #include "base/test_support.h"
 #include "model/generation_defaults.h"
+#include "model/small_model.h"
 #include "model/transformer.h"
 #include "model/weights.h"
 #include "tensor/memory.h"
 
 namespace plumb {
 namespace {
-
-ModelConfig small(const std::string& type) {
-  ModelConfig c = family_default(type);
-  c.vocab_size = 11;
-  c.width = 8;
-  c.max_length = 16;
-  c.layer.heads = 2;
-  if (c.encoder_layers > 0) c.encoder_layers = 2;
-  if (c.decoder_layers > 0) c.decoder_layers = 2;
-  c.eos_ids = {2};
-  if (c.has_encoder() && c.has_decoder()) c.decoder_start_id = 1;
-  return c;
-}
 
 class ModelFolder : public testing::Test {
  protected:
@@ -404,37 +392,6 @@ TEST_F(ModelFolder, WhatIsMissingOrBrokenIsNamed) {
   expect_refused("generation_config.json: eos_token_id is \"two\"");
 }
 
-TEST(GenerationConfig, WrittenAndReadIsTheSame) {
-  const GenerationDefaults d{.eos_ids = {2, 3},
-                             .bos_id = 1,
-                             .pad_id = 0,
-                             .decoder_start_id = 4,
-                             .forced_bos_id = 5,
-                             .forced_eos_id = 2,
-                             .bad_words = {{7}, {8, 9}},
-                             .max_new_tokens = 50,
-                             .do_sample = true,
-                             .temperature = 0.7,
-                             .top_p = 0.9,
-                             .min_p = 0.05,
-                             .repetition_penalty = 1.1,
-                             .top_k = 40};
-  EXPECT_EQ(generation_from_json(generation_to_json(d), "g", {}), d);
-  const GenerationDefaults none;
-  EXPECT_EQ(generation_from_json(generation_to_json(none), "g", none), none);
-  // Absent keys come from the model; null ones say "none".
-  EXPECT_EQ(generation_from_json("{}", "g", d).eos_ids, d.eos_ids);
-  EXPECT_EQ(generation_from_json(R"({"eos_token_id":null,"pad_token_id":-1})", "g", d).eos_ids,
-            std::vector<int64_t>{});
-  EXPECT_EQ(generation_from_json(R"({"pad_token_id":-1})", "g", d).pad_id, -1);
-  EXPECT_EQ(generation_from_json(R"({"eos_token_id":6})", "g", d).eos_ids, std::vector<int64_t>{6});
-  for (const char* wrong :
-       {R"({"bad_words_ids":[7]})", R"({"bad_words_ids":[[]]})", R"({"eos_token_id":[-1]})",
-        R"({"pad_token_id":1.5})", R"({"do_sample":1})", R"({"temperature":"hot"})", "[]"}) {
-    EXPECT_THROW(generation_from_json(wrong, "g", d), Error) << wrong;
-  }
-}
-
 TEST(Freeze, NamesThatMatchDoNotTrain) {
   Model model = Model::create(small("llama"), 1);
   const int64_t all = model.parameter_count();
@@ -446,73 +403,6 @@ TEST(Freeze, NamesThatMatchDoNotTrain) {
   EXPECT_EQ(model_cost(model.config(), 4).parameters, all) << "what it costs to run does not change";
   model.freeze([](const std::string&) { return false; });
   EXPECT_EQ(model.parameter_count(), all);
-}
-
-TEST(Cost, FlopsOfTheGpt2Shape) {
-  ModelConfig c = family_default("gpt2");
-  c.vocab_size = 50257;
-  c.width = 768;
-  c.layer.heads = 12;
-  c.decoder_layers = 12;
-  const ModelCost cost = model_cost(c, 512);
-  EXPECT_EQ(cost.parameters, 124439808);
-  EXPECT_EQ(cost.multiplied, 124439808 - 1024 * 768);
-  EXPECT_EQ(cost.training_flops_per_token, 6.0 * (124439808 - 1024 * 768) + 12.0 * 12 * 768 * 512);
-  EXPECT_EQ(cost.head_flops_per_token, 2.0 * 50257 * 768);
-  EXPECT_EQ(cost.cache_bytes_per_token, 12 * 2 * 768 * 4);
-}
-
-TEST(Cost, OnlyChosenExpertsAndWindowsCount) {
-  ModelConfig c = small("plumbline");
-  c.layer.experts = 4;
-  c.layer.experts_per_token = 2;
-  const ModelCost sparse = model_cost(c, 8);
-  c.layer.experts = 2;
-  const ModelCost dense = model_cost(c, 8);
-  EXPECT_EQ(sparse.multiplied - dense.multiplied, 2 * 2 * 8) << "the router has two rows more in each layer";
-  c.layer.window = 4;
-  EXPECT_EQ(dense.flops_per_token - model_cost(c, 8).flops_per_token, 4.0 * 2 * 8 * 4);
-}
-
-// 6 rows of theta read each of 4 streams alone, or 24 of them all 4 at once; the maps are 4 + 16 + 4 products
-// a column.
-TEST(Cost, MapsBetweenStreams) {
-  ModelConfig c = small("plumbline");
-  const ModelCost one = model_cost(c, 8);
-  for (const auto& [placement, theta, applied] :
-       {std::tuple{Placement::hyper_connections, 6 * 8, 4}, {Placement::mhc, 24 * 32, 1}}) {
-    c.layer.placement = placement;
-    const ModelCost several = model_cost(c, 8);
-    EXPECT_EQ(several.parameters - one.parameters, 4 * (theta + 24 + 3));
-    EXPECT_EQ(several.multiplied - one.multiplied, 4 * (theta * applied + 24 + 3));
-    EXPECT_EQ(several.flops_per_token - one.flops_per_token,
-              4.0 * 2 * (theta * applied + 24 + 3) + 4.0 * 2 * 8 * (4 + 16 + 4));
-  }
-}
-
-// The estimate of what a forward pass keeps, against what it keeps.
-TEST(Cost, ActivationsAreAsMeasured) {
-  for (const Placement placement : {Placement::pre_norm, Placement::post_norm, Placement::sandwich,
-                                    Placement::hyper_connections, Placement::mhc}) {
-    for (const bool gated : {false, true}) {
-      ModelConfig c = small("plumbline");
-      c.width = 64;
-      c.max_length = 256;
-      c.layer.placement = placement;
-      c.layer.gated = gated;
-      c.decoder_layers = 6;
-      const Model model = Model::create(c, 1);
-      const Tokens tokens{.ids = Tensor::zeros({2, 256}, DType::i32)};
-      Tape tape;
-      Context context{.tape = &tape};
-      release_cached_memory();
-      const size_t before = live_memory();
-      const Tensor hidden = model.transformer().decode(context, tokens);
-      const double kept = static_cast<double>(live_memory() - before) / (2 * 256);
-      EXPECT_NEAR(static_cast<double>(model_cost(c, 256).activation_bytes_per_token) / kept, 1, 0.15)
-          << enum_name(placement) << (gated ? " gated" : "");
-    }
-  }
 }
 
 }  // namespace
