@@ -42,7 +42,7 @@ void run(const std::string& folder, int64_t steps) {
   plumb::Trainer trainer(model, data, training(steps), folder);
   trainer.run();  // shows its progress; callbacks get every step and evaluation
 
-  const plumb::Tokenizer tokenizer = data.tokenizer();
+  const plumb::Tokenizer& tokenizer = data.tokenizer();
   const plumb::Generator generator(model, tokenizer);
   const std::vector<std::string> sources = {"hello", "plumbline", "2026", "abcdefghij"};
   const auto results = generator.generate(sources, generator.defaults());
