@@ -7,10 +7,12 @@
 namespace plumb::ops {
 namespace {
 
-// Rows of logits held at once: enough for the product to run at its best, 64 MiB at most beyond 64 rows, and
-// equal shares of all rows, because a last chunk of a few would run far below it.
-int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
-  const int64_t most = std::max<int64_t>(64, (int64_t{64} << 20) / (4 * std::max<int64_t>(1, vocabulary)));
+// Rows of logits held at once: enough for the product to run at its best, and equal shares of all rows, because a
+// last chunk of a few would run far below it. Each chunk reads all weights and their gradient once more, which costs
+// a bf16 product a larger share of its time: it gets four times as much memory.
+int64_t chunk_rows(int64_t rows, int64_t vocabulary, DType compute) {
+  const int64_t bytes = int64_t{compute == DType::bf16 ? 256 : 64} << 20;
+  const int64_t most = std::max<int64_t>(64, bytes / (4 * std::max<int64_t>(1, vocabulary)));
   const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
   return (rows + chunks - 1) / chunks;
 }
@@ -65,7 +67,7 @@ LossSums linear_cross_entropy(Context& context, const Tensor& h, const Head& hea
   if (context.plain) return cross_entropy(context, logits(context, h, head), targets, options);
   const Tensor rows = h.without_grad().reshape({h.rows(), h.width()});
   const GradientTarget dh = context.tape ? gradient_target(h) : GradientTarget{};
-  const int64_t chunk = chunk_rows(h.rows(), head.map.outputs());
+  const int64_t chunk = chunk_rows(h.rows(), head.map.outputs(), context.compute);
   LossSums sums;
   for (int64_t first = 0; first < h.rows(); first += chunk) {
     const int64_t count = std::min(chunk, h.rows() - first);
