@@ -41,6 +41,16 @@ CompareInput input_of(const CompareSettings& s, const Model& model, bool needed)
   return {token_ids("--ids", s.ids), token_ids("--decoder-ids", s.decoder_ids)};
 }
 
+// Two models read the same ids, A's; that B's own tokenizer makes others of the text is worth a line.
+void note_other_ids(const CompareSettings& s, const Model& b, const CompareInput& input) {
+  const std::string folder = model_folder(s.b);
+  if (s.text.empty() || !std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json")) return;
+  const CompareInput own = compare_input(b, Tokenizer::load(folder), s.text, s.target);
+  if (own.ids == input.ids && own.decoder_ids == input.decoder_ids) return;
+  fmt::print("The tokenizers differ: {}'s makes other ids of the text. Both models read those of {}'s.\n",
+             s.b, s.a);
+}
+
 Comparison compared(const CompareSettings& s, RunObserver* observer) {
   CompareOptions o{.a = s.a, .b = s.b, .observer = observer};
   if (s.tolerance != -1) {
@@ -62,7 +72,10 @@ Comparison compared(const CompareSettings& s, RunObserver* observer) {
   }
   if (reference) return Comparison::with_reference(a, s.b, input_of(s, a, false), o);
   const CompareInput input = input_of(s, a, true);
-  return Comparison::of_models(a, Model::load(model_folder(s.b)), input, o);
+  const Model b = Model::load(model_folder(s.b));
+  Comparison result = Comparison::of_models(a, b, input, o);
+  note_other_ids(s, b, input);
+  return result;
 }
 
 void compare(const CompareSettings& s) {

@@ -215,13 +215,17 @@ void dead_rows(const CheckSubject& s, Findings& f) {
   for (const CheckTensor& t : s.tensors) {
     if (!is_matrix(t) || t.constant() || 20 * t.moments.zeros < t.moments.count) continue;
     const Tensor wide = t.f32();
-    int64_t zero_rows = 0;
-    for (int64_t r = 0; r < wide.rows(); ++r) {
-      const float* x = wide.f32() + r * wide.width();
-      zero_rows += std::all_of(x, x + wide.width(), [](float v) { return v == 0; });
+    const int64_t rows = wide.rows(), width = wide.width();
+    std::vector<bool> row_lives(rows), column_lives(width);  // a unit is a column of an (in, out) matrix
+    for (int64_t i = 0; i < wide.numel(); ++i) {
+      if (wide.f32()[i] != 0) row_lives[i / width] = column_lives[i % width] = true;
     }
-    if (20 * zero_rows >= wide.rows())
-      f.add(t.name, fmt::format("{} of {} rows are 0", zero_rows, wide.rows()), "none");
+    const auto report = [&](const std::vector<bool>& lives, const char* what) {
+      const auto dead = std::count(lives.begin(), lives.end(), false), all = std::ssize(lives);
+      if (20 * dead >= all) f.add(t.name, fmt::format("{} of {} {} are 0", dead, all, what), "none");
+    };
+    report(row_lives, "rows");
+    report(column_lives, "columns");
   }
 }
 
@@ -312,9 +316,9 @@ constexpr Rule kRules[] = {
     {"PL310", Severity::warning, "One layer's matrix is twenty times larger or smaller than the others'.",
      "Takase 2023, arXiv 2312.16903", "Look for a layer that was scaled twice or not at all.",
      layer_out_of_line},
-    {"PL311", Severity::warning, "A twentieth or more of a matrix's rows are 0.",
+    {"PL311", Severity::warning, "A twentieth or more of a matrix's rows or columns are 0.",
      "Shazeer 2017, arXiv 1701.06538; pruned files",
-     "Take the dead units out, or look for rows that were not loaded.", dead_rows},
+     "Take the dead units out, or look for parts that were not loaded.", dead_rows},
     {"PL312", Severity::error, "The head differs from the embedding, and the config says that they are one.",
      "transformers, tie_word_embeddings; Press and Wolf 2016, arXiv 1608.05859",
      "Set tie_word_embeddings to false.", tied_flag_lies},

@@ -125,6 +125,10 @@ std::vector<Case> weight_cases() {
          const Tensor& w = t.find("decoder.0.feed_forward.up.weight")->value;
          std::fill_n(w.f32(), 5 * w.width(), 0.0f);
        })},
+      {"PL311", "dead_inputs", weights([](ParameterTable& t) {  // as (in, out) files have dead units
+         const Tensor& w = t.find("decoder.0.feed_forward.down.weight")->value;
+         for (int64_t i = 0; i < w.numel(); ++i) w.f32()[i] *= i % w.width() < 5 ? 0.0f : 1.0f;
+       })},
       {"PL312", "other_head", gpt2(1.5), gpt2(1)},
       {"PL313", "equal_head", untied(true), untied(false)},
       {"PL314", "normal_at_24", recipe([](ModelConfig& c, TrainOptions&) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -44,6 +45,13 @@ std::vector<std::string> config_differences(const ModelConfig& a, const ModelCon
   return lines;
 }
 
+// Of a stack ("decoder") its own parameters, not those of its layers.
+bool belongs_to(const std::string& parameter, const std::string& module) {
+  if (!parameter.starts_with(module + ".")) return false;
+  const bool is_stack = module.find('.') == std::string::npos;
+  return !is_stack || std::isdigit(static_cast<unsigned char>(parameter[module.size() + 1])) == 0;
+}
+
 // One fault, seen from either side that has a model.
 std::optional<Fault> fault_at(const ComparisonData& d, const Kept& a, const Kept& b, const Predictor& from_a,
                               const Predictor* from_b) {
@@ -53,7 +61,7 @@ std::optional<Fault> fault_at(const ComparisonData& d, const Kept& a, const Kept
   // What the values do not tell, the weights of the place may.
   for (const auto& p : from_a.model.parameters().all()) {
     const Parameter* q = from_b->model.parameters().find(p->name);
-    if (fault || !q || p->shape != q->shape || !p->name.starts_with(a.module + ".")) continue;
+    if (fault || !q || p->shape != q->shape || !belongs_to(p->name, a.module)) continue;
     const Tensor other = f32_of(q->value);
     if (relative_difference(f32_of(p->value), other) <= d.tolerance) continue;
     fault = recognise_weight(from_a, *p, other, d.tolerance);
@@ -105,6 +113,16 @@ void require_ids(const ModelConfig& c, const CompareInput& input) {
   }
 }
 
+// Of a vector its role tells what another one does to the values.
+std::optional<Fault> fault_of_role(const ComparisonData& d, const Parameter& p) {
+  const std::string whose = fmt::format("{}'s {} is another one than {}'s: ", d.b, p.name, d.a);
+  if (p.role == Role::gain)
+    return Fault{FaultKind::scale, whose + "what it multiplies is the same times a factor for each column"};
+  if (p.role == Role::bias)
+    return Fault{FaultKind::shift, whose + "what it is added to is the same plus one vector for every token"};
+  return std::nullopt;
+}
+
 void compare_parameter(ComparisonData& d, const Predictor& a, const Predictor& b, const Parameter& p,
                        const Parameter& q) {
   const Tensor x = f32_of(p.value), y = f32_of(q.value);
@@ -113,6 +131,7 @@ void compare_parameter(ComparisonData& d, const Predictor& a, const Predictor& b
   d.first = d.places.size() - 1;
   d.fault = recognise_weight(a, p, y, d.tolerance);
   if (!d.fault) d.fault = recognise_weight(b, q, x, d.tolerance);
+  if (!d.fault) d.fault = fault_of_role(d, p);
 }
 
 // A tensor that one model has: of a norm it is that norm which the other lacks.

@@ -48,6 +48,11 @@ TEST(Compare, WeightsByKind) {
         [](const Tensor& w) { turn_blocks(w, 0, 6, 4); });
   check(a, "decoder.position_embedding.weight", FaultKind::position_offset,
         [](const Tensor& w) { turn_blocks(w, 0, 1, 16); });
+  const auto noise = [](const Tensor& w) {
+    for (int64_t i = 0; i < w.numel(); ++i) w.f32()[i] += static_cast<float>(random_normal({9, 9}, i));
+  };
+  check(a, "decoder.1.attention.norm_in.gain", FaultKind::scale, noise);
+  check(a, "decoder.1.feed_forward.norm_in.bias", FaultKind::shift, noise);
   ModelConfig without = c;
   without.final_norm = false;
   const Comparison r = Comparison::of_weights(a, like(a, without));

@@ -96,23 +96,71 @@ std::optional<Fault> shifted_by_column(const Tensor& mine, const Tensor& other, 
                            std::sqrt(squares / static_cast<double>(width)))};
 }
 
-// other = c mine with a c of its own for each column: a gain. More tokens than unknowns, or it would always
-// fit.
+// Rows that no earlier one equals: a token that comes again tells nothing new.
+int64_t distinct_rows(const Tensor& x) {
+  const int64_t width = x.width();
+  int64_t count = 0;
+  for (int64_t r = 0; r < x.rows(); ++r) {
+    const auto equals = [&](int64_t earlier) {
+      return std::equal(x.f32() + r * width, x.f32() + (r + 1) * width, x.f32() + earlier * width);
+    };
+    bool seen = false;
+    for (int64_t earlier = 0; earlier < r && !seen; ++earlier) seen = equals(earlier);
+    count += !seen;
+  }
+  return count;
+}
+
+// other = c mine + d with c and d of their own for each column: the gain of a norm, with its bias or without.
+// More tokens than unknowns, or it would always fit.
 std::optional<Fault> scaled_by_column(const Tensor& mine, const Tensor& other, const Judge& judge,
                                       const std::string& whose) {
   const int64_t rows = mine.rows(), width = mine.width();
-  if (rows < 3) return std::nullopt;
-  std::vector<double> xy(width), xx(width);
-  for (int64_t i = 0; i < mine.numel(); ++i) {
-    xy[i % width] += double{mine.f32()[i]} * other.f32()[i];
-    xx[i % width] += double{mine.f32()[i]} * mine.f32()[i];
-  }
+  if (distinct_rows(mine) < 4) return std::nullopt;
+  const auto n = static_cast<double>(rows);
   Tensor predicted = mine.clone();
-  for (int64_t i = 0; i < mine.numel(); ++i) {
-    predicted.f32()[i] *= static_cast<float>(xx[i % width] > 0 ? xy[i % width] / xx[i % width] : 0);
+  double offsets = 0;
+  for (int64_t i = 0; i < width; ++i) {
+    double x = 0, y = 0, xx = 0, xy = 0;
+    for (int64_t at = i; at < mine.numel(); at += width) {
+      x += mine.f32()[at] / n;
+      y += other.f32()[at] / n;
+    }
+    for (int64_t at = i; at < mine.numel(); at += width) {
+      xx += (mine.f32()[at] - x) * (mine.f32()[at] - x);
+      xy += (mine.f32()[at] - x) * (other.f32()[at] - y);
+    }
+    const double c = xx > 0 ? xy / xx : 0, d = y - c * x;
+    for (int64_t at = i; at < mine.numel(); at += width)
+      predicted.f32()[at] = static_cast<float>(c * mine.f32()[at] + d);
+    offsets += d * d * n;
   }
   if (!judge.right(left_of(predicted, other))) return std::nullopt;
-  return Fault{FaultKind::scale, whose + " is the same times one factor for each column: a gain"};
+  const bool shifts = std::sqrt(offsets / sum_of_squares(other.numel(), other.f32())) > 1e-3;
+  return Fault{FaultKind::scale,
+               whose + (shifts ? " is the same times one factor and plus one number for each column: a gain "
+                                 "beside a bias"
+                               : " is the same times one factor for each column: a gain")};
+}
+
+// other = positions + c (mine - positions): an embedding of another scale, to which positions are added.
+std::optional<Fault> scaled_tokens(const Predictor& p, const Kept& place, const Tensor& other,
+                                   const Judge& judge) {
+  const Tensor positions = positions_in(p, place);
+  if (!positions.defined()) return std::nullopt;
+  double xx = 0, xy = 0;
+  const auto token = [&](const Tensor& of, int64_t i) { return double{of.f32()[i]} - positions.f32()[i]; };
+  for (int64_t i = 0; i < other.numel(); ++i) {
+    xx += token(place.value, i) * token(place.value, i);
+    xy += token(place.value, i) * token(other, i);
+  }
+  Tensor predicted = place.value.clone();
+  for (int64_t i = 0; i < other.numel(); ++i)
+    predicted.f32()[i] = static_cast<float>(positions.f32()[i] + xy / xx * token(place.value, i));
+  if (!judge.right(left_of(predicted, other))) return std::nullopt;
+  return Fault{FaultKind::scale,
+               fmt::format("{}'s {} has the tokens' part times {:.6g}, and the positions' part as it is",
+                           p.other, place.name(), xy / xx)};
 }
 
 }  // namespace
@@ -195,6 +243,7 @@ std::optional<Fault> recognise(const Predictor& p, const Kept& place, const Tens
   if (!fault) fault = permuted_heads(p, place, other);
   if (!fault) fault = moved_positions(p, place, other, judge);
   if (!fault) fault = scale_or_shift(place.value, other, judge, whose);
+  if (!fault) fault = scaled_tokens(p, place, other, judge);
   if (!fault) fault = shifted_by_column(place.value, other, judge, whose);
   if (!fault) fault = scaled_by_column(place.value, other, judge, whose);
   return fault;

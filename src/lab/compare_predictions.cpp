@@ -279,6 +279,13 @@ std::vector<Prediction> with_transposed_matrix(const Predictor& p, const Kept& p
   return all;
 }
 
+Tensor positions_in(const Predictor& p, const Kept& place) {
+  const Tensor table = place.quantity == "embedding" ? position_table(p, place.module) : Tensor();
+  const int64_t rows = place.value.rows();
+  if (!table.defined() || table.size(0) < rows || place.value.width() != table.width()) return {};
+  return table.rows_view(0, rows).reshape(place.value.shape());
+}
+
 std::vector<Prediction> with_moved_positions(const Predictor& p, const Kept& place) {
   constexpr int64_t kMost = 32;
   const ModelConfig& c = p.model.config();

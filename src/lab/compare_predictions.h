@@ -21,6 +21,9 @@ std::vector<Prediction> without_residual(const Predictor& p, const Kept& place);
 std::vector<Prediction> with_transposed_matrix(const Predictor& p, const Kept& place);
 std::vector<Prediction> with_moved_positions(const Predictor& p, const Kept& place);
 
+// What a table of positions adds to a stack's embedding (1, T, C); undefined at any other place.
+Tensor positions_in(const Predictor& p, const Kept& place);
+
 // Width of a head where the place holds heads side by side; 0 elsewhere.
 int64_t head_dim_of(const Predictor& p, const Kept& place);
 

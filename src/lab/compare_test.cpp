@@ -62,8 +62,11 @@ TEST(Compare, OtherFaultsHaveNoKind) {
     });
     const Comparison c = Comparison::of_models(a, b, kInput);
     ASSERT_TRUE(c.data().first) << name;
-    if (std::string_view(name) == "decoder.1.attention.norm_in.gain")
-      continue;  // a gain of its own: scale by column
+    if (std::string_view(name) == "decoder.1.attention.norm_in.gain") {  // scale, by column
+      ASSERT_TRUE(c.data().fault) << c.text();
+      EXPECT_EQ(c.data().fault->kind, FaultKind::scale) << c.text();
+      continue;
+    }
     EXPECT_FALSE(c.data().fault) << name << c.text();
     EXPECT_FALSE(Comparison::of_weights(a, b).data().fault) << name;
   }
@@ -88,6 +91,34 @@ TEST(Compare, Scale) {
   ModelConfig scaled = a.config();
   scaled.embedding_scale = 4;
   expect_fault(a, like(a, scaled), "decoder.embedding", FaultKind::scale);
+}
+
+// A table of tokens whose factor was forgotten, under positions that have none.
+TEST(Compare, ScaleOfTokensUnderPositions) {
+  for (const Positions positions : {Positions::learned, Positions::sinusoidal}) {
+    ModelConfig c = small();
+    c.positions = positions;
+    const Model a = made(c);
+    expect_fault(a,
+                 with(a, "token_embedding.weight",
+                      [](const Tensor& w) {
+                        for (int64_t i = 0; i < w.numel(); ++i) w.f32()[i] *= 4.9f;
+                      }),
+                 "decoder.embedding", FaultKind::scale);
+  }
+}
+
+// The kind is that of the first difference, not of a fault further on.
+TEST(Compare, NoLaterFaultIsTakenForTheFirst) {
+  const Model a = made(small());
+  const Model noisy = with(a, "token_embedding.weight", [](const Tensor& w) {
+    for (int64_t i = 0; i < w.numel(); ++i) w.f32()[i] += static_cast<float>(random_normal({9, 9}, i));
+  });
+  const Model both =
+      with(noisy, "decoder.1.attention.query.weight", [](const Tensor& w) { put(w, transposed_values(w)); });
+  const Comparison c = Comparison::of_models(a, both, kInput);
+  EXPECT_EQ(c.data().places[*c.data().first].name(), "decoder.embedding");
+  EXPECT_FALSE(c.data().fault) << c.text();
 }
 
 TEST(Compare, Shift) {

@@ -60,6 +60,35 @@ TEST(CompareCommand, EqualAndDifferent) {
   }
 }
 
+TEST(CompareCommand, OtherTokenizersAreNamed) {
+  const TempFolder folder;
+  save_model(folder / "a", small());
+  save_model(folder / "b", small());
+  const auto compare = [&](const std::vector<std::string>& how) {
+    std::vector<std::string> arguments{"compare", folder / "a", folder / "b"};
+    arguments.insert(arguments.end(), how.begin(), how.end());
+    const auto result = run_plumb(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    return result.out;
+  };
+  EXPECT_FALSE(says(compare({"--text", "some text"}), "tokenizers differ"));
+  // B's tokenizer has the ids of two bytes changed over.
+  const std::string path = folder / "b/tokenizer.json";
+  std::string json = read_file(path);
+  const auto id_of = [&](const std::string& token) {
+    const size_t at = json.find("\"" + token + "\"");
+    return json.find_first_of("0123456789", at + 3 + token.size());
+  };
+  const size_t e = id_of("e"), t = id_of("t");
+  ASSERT_LT(e, json.size());
+  ASSERT_LT(t, json.size());
+  const std::string of_e = json.substr(e, 3), of_t = json.substr(t, 3);
+  json.replace(e, 3, of_t).replace(t, 3, of_e);
+  write_file(path, json);
+  EXPECT_TRUE(says(compare({"--text", "some text"}), "tokenizers differ"));
+  EXPECT_FALSE(says(compare({"--ids", "1,2"}), "tokenizers differ"));
+}
+
 TEST(CompareCommand, Reference) {
   const TempFolder folder;
   save_model(folder / "a", small());
