@@ -129,6 +129,14 @@ TEST(Sublayers, ContributionFollowsTheFormula) {
   EXPECT_DOUBLE_EQ(added(Placement::deep_norm), 0.5 / std::pow(2, 0.25));
   EXPECT_EQ(added(Placement::plain), -1);
   EXPECT_EQ(added(Placement::layer_scale), -1);  // its learned factor was not recorded
+  EXPECT_EQ(added(Placement::admin), -1);        // nor was this one's, which is on the shortcut
+}
+
+TEST(Sublayers, ContributionTakesALearnedShortcutAsItWasRecorded) {
+  RunRecords run = run_of(Placement::admin);
+  run.probe[0].parameters = {site("decoder.0.attention.shortcut", {{"rms", 4}})};
+  add_contributions(run);
+  EXPECT_EQ(run.probe[0].sites[0].measures.at("step.added"), 0.5 / 4);
 }
 
 TEST(ReportData, CannotEndTheScriptElement) {

@@ -58,9 +58,13 @@ void add_contributions(RunRecords& run) {
       if (place->layer >= layers) continue;
       const SublayerFormula f =
           sublayer_formula(*run.config, place->side, place->layer, part_named(place->part));
-      const double* learned = measure(record.parameters, site.at + ".gate", "rms");
-      if (f.alpha == 0 || (f.gate != GateKind::constant && !learned)) continue;
-      double g = f.gate == GateKind::constant ? f.gate_value : *learned, alpha = f.alpha;
+      const auto factor = [&](GateKind kind, double constant, const char* parameter) {
+        if (kind == GateKind::constant) return constant;
+        const double* learned = measure(record.parameters, site.at + parameter, "rms");
+        return learned ? *learned : std::nan("");
+      };
+      double g = factor(f.gate, f.gate_value, ".gate"), alpha = factor(f.shortcut, f.alpha, ".shortcut");
+      if (std::isnan(g) || std::isnan(alpha) || alpha == 0) continue;
       if (f.unit) {  // as nGPT stores it
         g *= f.gate_value * std::sqrt(static_cast<double>(run.config->width));
         alpha = 1 - g;

@@ -21,7 +21,8 @@ std::optional<SublayerPlace> sublayer_place(const std::string& at);
 std::string in_words(const SublayerPlace& place, bool both);
 
 // Adds to each sub-layer's measures "step.added": rms(g branch) / rms(alpha x), from the formula and, where g
-// is learned, the recorded RMS of it. Left out where there is no shortcut. Does nothing without a config.
+// or alpha is learned, the recorded RMS of it. Left out where there is no shortcut, or a learned factor was
+// not recorded. Does nothing without a config.
 void add_contributions(RunRecords& run);
 
 }  // namespace plumb

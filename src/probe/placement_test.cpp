@@ -183,16 +183,20 @@ TEST_P(ProbeOfOneStream, StreamAndBranchAreThoseOfTheFormula) {
   }
   for (size_t i = 0; i + 1 < sites.size(); ++i) {
     const SublayerFormula f =
-        sublayer_formula(fixture.model.config(), Side::decoder, static_cast<int64_t>(i / 2));
+        sublayer_formula(fixture.model.config(), Side::decoder, static_cast<int64_t>(i / 2),
+                         i % 2 == 0 ? SublayerPart::attention : SublayerPart::feed_forward);
     const Shown &x = of(sites[i], "stream"), &branch = of(sites[i], "branch");
     const Shown& y = of(sites[i + 1], i + 2 == sites.size() ? "output" : "stream");
-    const auto gate = values.find(sites[i] + ".gate");
+    const auto factor = [&](const char* name, double constant, size_t c) {
+      const auto learned = values.find(sites[i] + name);
+      return learned == values.end() ? constant : learned->second[learned->second.size() == 1 ? 0 : c];
+    };
     const size_t width = x.width;
     for (size_t row = 0; row < x.values.size(); row += width) {
       std::vector<double> sum(width);
       for (size_t c = 0; c < width; ++c) {
-        const double g = gate == values.end() ? f.gate_value : gate->second[gate->second.size() == 1 ? 0 : c];
-        sum[c] = f.alpha * x.values[row + c] + g * branch.values[row + c];
+        sum[c] = factor(".shortcut", f.alpha, c) * x.values[row + c] +
+                 factor(".gate", f.gate_value, c) * branch.values[row + c];
       }
       if (f.norm_out) {
         double mean = 0, variance = 0;
@@ -274,7 +278,8 @@ std::string placement_name(const testing::TestParamInfo<Placement>& info) {
 constexpr Placement kOneStream[] = {
     Placement::post_norm, Placement::pre_norm, Placement::deep_norm,   Placement::sandwich,
     Placement::reordered, Placement::re_zero,  Placement::layer_scale, Placement::layer_norm_scaling,
-    Placement::sub_ln,    Placement::plain};
+    Placement::sub_ln,    Placement::plain,    Placement::mix_ln,      Placement::normformer,
+    Placement::admin,     Placement::t_fixup,  Placement::resi_dual};
 INSTANTIATE_TEST_SUITE_P(OneStream, ProbeOfPlacement, testing::ValuesIn(kOneStream), placement_name);
 INSTANTIATE_TEST_SUITE_P(SeveralStreams, ProbeOfPlacement,
                          testing::Values(Placement::hyper_connections, Placement::mhc), placement_name);

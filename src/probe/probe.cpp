@@ -202,7 +202,7 @@ void Probe::Impl::add_scales() {
         if (shared(i) && std::string_view(part) == "feed_forward") continue;
         auto& scale =
             record->site(std::string(stack) + "." + std::to_string(i) + "." + part).numbers["scale"];
-        if (!f.unit) scale["alpha"] = f.alpha;
+        if (!f.unit && f.streams == 1 && f.shortcut == GateKind::constant) scale["alpha"] = f.alpha;
         scale["input"] = f.s;
         if (f.gate == GateKind::constant) scale["gate"] = f.gate_value;
       }
