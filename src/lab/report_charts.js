@@ -80,6 +80,12 @@ function keepDrawn(draw) {
   }
 }
 
+// A value with none before or after it would be a line of no length.
+function isAlone(points, i) {
+  const known = (p) => p && p.y !== null;
+  return known(points[i]) && !known(points[i - 1]) && !known(points[i + 1]);
+}
+
 function line(label, points, look) {
   return {
     label,
@@ -88,7 +94,7 @@ function line(label, points, look) {
     backgroundColor: look.colour,
     borderWidth: look.width ?? 1.75,
     borderDash: look.dash ?? [],
-    pointRadius: look.points ?? 0,
+    pointRadius: look.points || points.map((_, i) => isAlone(points, i) ? 2.5 : 0),
     pointStyle: look.style ?? "circle",
     pointHitRadius: 8,
     showLine: look.line ?? true,
@@ -137,7 +143,7 @@ function drawTraining() {
   for (const {id, name, lines} of trainingCharts()) {
     const datasets = [...lines.map((l) => line(l.name, l.points, l.look)), ...(id === "loss" ? eventLines() : [])];
     const values = datasets.flatMap((l) => l.data.map((p) => p.y)), figure = document.getElementById(id);
-    const scales = {x: axis("step", {type: "linear", ticks: {maxTicksLimit: 9, callback: String}}), y: id === "rate" ? linearAxis() : valueAxis(values)};
+    const scales = {x: axis("step", {type: "linear", ticks: {maxTicksLimit: 9, precision: 0, callback: String}}), y: id === "rate" ? linearAxis() : valueAxis(values)};
     drawChart(figure, `${name} by step: ` + datasets.map((l) => `${l.label} ${inWords(l.data)}`).join("; "),
               {type: "line", data: {datasets}, options: {parsing: false, scales}});
     seriesTable({figure: id, name, unit: "step", series: lines});

@@ -17,9 +17,14 @@ class Drawing {
   }
   add(...parts) { this.parts.push(...parts); }
   text(x, y, words, kind = "", anchor = "start") { this.add(svg("text", {x, y, class: kind, "text-anchor": anchor}, words)); }
-  box(x, y, words, kind = "") {
+  box(x, y, words, kind = "", small = "") {
     this.add(svg("rect", {x: x - 86, y: y - 15, width: 172, height: 30, rx: 6, class: "box " + kind}));
-    this.text(x, y + 4.5, words, "", "middle");
+    this.text(x, small ? y - 1.5 : y + 4.5, words, "", "middle");
+    if (small) this.text(x, y + 11, small, "quiet", "middle");
+  }
+  plus(x, y) {
+    this.add(svg("circle", {cx: x, cy: y, r: 12, class: "box"}),
+             svg("path", {d: `M${x - 6} ${y} h12 M${x} ${y - 6} v12`, stroke: "currentColor", "stroke-width": 1.5}));
   }
   path(d, kind, dashed = false) {
     this.add(svg("path", {d, class: kind, "stroke-width": this.weights[kind], "stroke-linejoin": "round", ...(dashed ? {"stroke-dasharray": "2 6"} : {})}));
@@ -30,7 +35,15 @@ class Drawing {
   }
 }
 
-const railX = 52, branchX = 216;
+const railX = 52, branchX = 216, secondX = 326;
+
+// What the shortcut is multiplied by; null where there is none.
+function shortcutWords(f) {
+  if (f.unit) return "× (1 − g)";
+  if (f.streams > 1) return "H_res";
+  if (f.shortcut !== "constant") return f.shortcut === "scalar" ? "× a (learned)" : "× a (by channel)";
+  return f.alpha === 0 ? null : f.alpha === 1 ? "" : `× ${short(f.alpha)}`;
+}
 
 // The boxes of the branch from the stream to the sum, in order.
 function branchBoxes(f, part) {
@@ -39,7 +52,8 @@ function branchBoxes(f, part) {
   if (f.norm_in) boxes.push({words: f.norm, kind: "norm"});
   if (f.s !== 1) boxes.push({words: `× ${short(f.s)}`});
   const title = f.parallel ? "Attention + feed-forward" : partTitles[part] ?? part;
-  boxes.push({words: f.norm_inner ? `${title}, norm inside` : title, kind: "f"});
+  const inside = [f.norm_inner ? "norm inside" : "", f.head_scale ? "heads scaled" : ""].filter((w) => w).join(", ");
+  boxes.push({words: title, small: inside, kind: "f"});
   if (f.norm_branch) boxes.push({words: f.norm, kind: "norm"});
   boxes[boxes.length - 1].measured = true;  // the branch is measured before its factor
   if (f.gate !== "constant") boxes.push({words: f.gate === "scalar" ? "× g (learned)" : "× g (learned, by channel)"});
@@ -48,33 +62,46 @@ function branchBoxes(f, part) {
   return boxes;
 }
 
+// The stream r of branches alone, which this branch joins too. It is not measured.
+function secondStream(d, f, sum) {
+  d.text(secondX + 8, 20, "r");
+  d.path(`M${secondX} 8 V${sum - 13}`, "second");
+  d.head(secondX, sum - 13, "second");
+  d.path(`M${branchX} ${sum} H${secondX - 13}`, "branch");
+  d.head(secondX - 13, sum, "branch", -90);
+  if (f.dual !== 1) d.text(branchX + 26, sum + 17, `× ${short(f.dual)}`);
+  d.path(`M${secondX} ${sum + 12} V${sum + 40}`, "second");
+  d.head(secondX, sum + 46, "second");
+  d.text(secondX + 12, sum + 38, "r'");
+  d.plus(secondX, sum);
+}
+
 function sublayerDrawing(at, f, value, after) {
   const part = place(at).part;
   const stream = value(at, "stream.rms"), branch = value(at, "branch.rms"), largest = Math.max(stream ?? 0, branch ?? 0, after ?? 0) || 1;
   const width = (x) => x === null ? 2 : 1.25 + 4.75 * Math.min(1, x / largest);
-  const d = new Drawing({stream: width(stream), branch: width(branch), after: width(after)});
+  const d = new Drawing({stream: width(stream), branch: width(branch), after: width(after), second: 2});
   const boxes = branchBoxes(f, part), fork = 54, sum = fork + 30 + boxes.length * 46 + 34;
 
   d.text(railX - 34, 20, "x");
   d.text(railX + 14, 20, `RMS ${short(stream)}`);
   d.text(railX + 14, 36, `gradient RMS ${short(value(at, "stream.grad_rms"))}`, "quiet");
   d.path(`M${railX} 8 V${fork}`, "stream");
-  d.path(`M${railX} ${fork} V${sum - 13}`, "stream", f.alpha === 0);
-  if (f.alpha !== 0) d.head(railX, sum - 13, "stream");
-  if (f.alpha === 0) d.text(railX + 8, (fork + sum) / 2, "no shortcut", "quiet");
-  else if (f.streams > 1) d.text(railX + 10, (fork + sum) / 2, "H_res");
-  else if (f.alpha !== 1) d.text(railX + 10, (fork + sum) / 2, `× ${short(f.alpha)}`);
+  const kept = shortcutWords(f);
+  d.path(`M${railX} ${fork} V${sum - 13}`, "stream", kept === null);
+  if (kept !== null) d.head(railX, sum - 13, "stream");
+  d.text(railX + 14, sum - 24, kept ?? "no shortcut", kept === null ? "quiet" : "");
 
   d.path(`M${railX} ${fork} H${branchX} V${sum} H${railX + 13}`, "branch");
   d.head(railX + 13, sum, "branch", 90);
   boxes.forEach((b, i) => {
     const y = fork + 34 + i * 46;
-    d.box(branchX, y, b.words, b.kind);
+    d.box(branchX, y, b.words, b.kind, b.small);
     if (b.measured) d.text(branchX + 8, y + (i === boxes.length - 1 ? 36 : 27.5), `RMS ${short(branch)}`);
   });
   d.text(branchX - 4, sum + 17, `added / kept: ${short(value(at, "step.added"))}`, "quiet", "end");
-  d.add(svg("circle", {cx: railX, cy: sum, r: 12, class: "box"}));
-  d.add(svg("path", {d: `M${railX - 6} ${sum} h12 M${railX} ${sum - 6} v12`, stroke: "currentColor", "stroke-width": 1.5}));
+  d.plus(railX, sum);
+  if (f.dual !== 0) secondStream(d, f, sum);
 
   let end = sum + 12;
   if (f.norm_out) {
@@ -91,7 +118,7 @@ function sublayerDrawing(at, f, value, after) {
   const title = `${shortPlace(at)}: ${f.text}`;
   const words = `${title}. Stream RMS ${short(stream)}, branch RMS ${short(branch)}, added over kept ${short(value(at, "step.added"))}, ` +
       `result RMS ${short(after)}.`;
-  return svg("svg", {viewBox: `0 0 320 ${end + 52}`, role: "img", "aria-label": words}, ...d.parts);
+  return svg("svg", {viewBox: `0 0 ${f.dual !== 0 ? 360 : 320} ${end + 52}`, role: "img", "aria-label": words}, ...d.parts);
 }
 
 // A run's sub-layers as its config has them, with the values that were measured last, where there are some.

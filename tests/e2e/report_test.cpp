@@ -232,6 +232,27 @@ TEST_F(ReportPage, DarkAndNarrowWithEncoderAndDecoder) {
   EXPECT_TRUE(has_text(figures.at("diagram"), "× 1.73"));  // alpha of a decoder of 3 layers: (3 * 3)^(1/4)
 }
 
+// Two at a time, since a page shows two.
+TEST_F(ReportPage, TheDiagramSaysWhatEachLineIsMultipliedBy) {
+  const auto diagram = [&](Placement a, Placement b) {
+    MadeRun one{.config = made_config(), .steps = 20}, two = one;
+    one.config.layer.placement = a;
+    two.config.layer.placement = b;
+    return drawn({one, two}, {}).at("figures").at("diagram");
+  };
+  const Json learned = diagram(Placement::ngpt, Placement::admin);
+  EXPECT_TRUE(has_text(learned, "× (1 − g)")) << learned;
+  EXPECT_TRUE(has_text(learned, "× g (learned, by channel)")) << learned;
+  EXPECT_TRUE(has_text(learned, "× a (by channel)")) << learned;
+  const Json wider = diagram(Placement::normformer, Placement::resi_dual);
+  EXPECT_TRUE(has_text(wider, "norm inside")) << wider;
+  EXPECT_TRUE(has_text(wider, "heads scaled")) << wider;
+  EXPECT_TRUE(has_text(wider, "r'")) << wider;
+  const Json open = diagram(Placement::mhc, Placement::plain);
+  EXPECT_TRUE(has_text(open, "H_res")) << open;
+  EXPECT_TRUE(has_text(open, "no shortcut")) << open;
+}
+
 TEST_F(ReportPage, TwoRunsShareChartsAndScales) {
   MadeRun other{.config = made_config(), .steps = 120, .events = false};
   other.config.decoder_layers = 3;
@@ -264,6 +285,13 @@ TEST_F(ReportPage, OfTwoRunsOneMayLackMeasurements) {
   EXPECT_EQ(figures.at("heat").at("canvases"), 1);
   EXPECT_EQ(figures.at("diagram").at("svg"), 4);  // drawn from the config
   EXPECT_EQ(check.at("notice"), "Without measurements: run2. The folder holds no readable probe.jsonl.");
+}
+
+// A line through one point has no length.
+TEST_F(ReportPage, ARunOfOneStepHasItsPoints) {
+  const Json check = drawn({{.config = made_config(), .steps = 1, .events = false}}, {});
+  for (const char* id : {"loss", "rate", "gradient", "speed"})
+    EXPECT_GT(check.at("figures").at(id).at("series").get<int>(), 8) << id;
 }
 
 TEST_F(ReportPage, WithoutAProbeTheRestStands) {

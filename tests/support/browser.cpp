@@ -13,6 +13,7 @@ ProcessResult browse(const std::string& address, const std::string& profile, con
                                    "--headless",
                                    "--no-sandbox",
                                    "--disable-gpu",
+                                   "--disable-dev-shm-usage",  // which is small in a container
                                    "--hide-scrollbars",
                                    "--user-data-dir=" + profile,
                                    "--enable-logging=stderr",
