@@ -98,28 +98,37 @@ void read_tokenizer(CheckSubject& s) try {
   s.lost.emplace_back(error.what());
 }
 
-std::vector<int32_t> sample_ids(const CheckSubject& s, const std::string& text) {
-  const ModelConfig& c = s.model->config();
+struct Sample {
   std::vector<int32_t> ids;
-  if (s.tokenizer) ids = s.tokenizer->encode(text.empty() ? kSampleText : text);
-  const auto known = [&](int32_t id) { return id >= 0 && id < c.vocab_size; };
-  ids.erase(std::remove_if(ids.begin(), ids.end(), [&](int32_t id) { return !known(id); }), ids.end());
-  if (!s.tokenizer) {  // scattered over the vocabulary
-    for (int64_t i = 0; i < kSampleTokens; ++i)
-      ids.push_back(static_cast<int32_t>((i * 7919 + 13) % c.vocab_size));
-  }
+  bool is_text = false;  // else ids scattered over the vocabulary
+};
+
+// A text that was given has to be one that the tokenizer can spell; in place of ours ids will do.
+Sample sample_of(const CheckSubject& s, const std::string& text) {
+  const ModelConfig& c = s.model->config();
+  Sample sample;
+  if (s.tokenizer) try {
+      sample = {s.tokenizer->encode(text.empty() ? kSampleText : text), true};
+    } catch (const Error&) {
+      if (!text.empty()) throw;
+    }
+  std::vector<int32_t>& ids = sample.ids;
+  std::erase_if(ids, [&](int32_t id) { return id < 0 || id >= c.vocab_size; });
+  for (int64_t i = 0; !sample.is_text && i < kSampleTokens; ++i)
+    ids.push_back(static_cast<int32_t>((i * 7919 + 13) % c.vocab_size));
   const int64_t most = std::min(kSampleTokens, c.max_length);
-  if (static_cast<int64_t>(ids.size()) > most) ids.resize(static_cast<size_t>(most));
-  return ids;
+  if (std::ssize(ids) > most) ids.resize(static_cast<size_t>(most));
+  return sample;
 }
 
 void run_sample(CheckSubject& s, const CheckOptions& options) {
-  const std::vector<int32_t> ids = sample_ids(s, options.text);
-  if (ids.size() < 2) return;
+  const Sample sample = sample_of(s, options.text);
+  if (sample.ids.size() < 2) return;
   const ModelConfig& c = s.model->config();
   const bool both = c.has_encoder() && c.has_decoder();
-  probe_pass(s.model->transformer(), {ids, both ? ids : std::vector<int32_t>()}, options.observer);
-  s.pass = check_pass(s.model->transformer(), ids, s.tokenizer.has_value());
+  probe_pass(s.model->transformer(), {sample.ids, both ? sample.ids : std::vector<int32_t>()},
+             options.observer);
+  s.pass = check_pass(s.model->transformer(), sample.ids, sample.is_text);
 }
 
 }  // namespace

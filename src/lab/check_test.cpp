@@ -128,6 +128,24 @@ TEST(Check, ManyFindingsOfOneRuleAreCounted) {
   EXPECT_NE(words(found).find("17 more places"), std::string::npos) << words(found);
 }
 
+// As a model that was trained on a task of digits.
+TEST(Check, AVocabularyThatCannotSpellTheSampleIsRunOnItsIds) {
+  const TempFolder folder;
+  const Tokenizer digits = Tokenizer::characters("0123456789");
+  Made m = sound_model();
+  m.config.vocab_size = digits.vocab_size();
+  m.config.bos_id = m.config.pad_id = m.config.mask_id = -1;
+  m.config.eos_ids.clear();
+  Model model = Model::create(m.config, 1);
+  scale(model.transformer().parameters(), "token_embedding", 1e7f);
+  model.save(folder.str());
+  digits.save(folder.str());
+  const auto found = codes(check_folder(folder.str()));
+  EXPECT_TRUE(std::count(found.begin(), found.end(), "PL701"));
+  EXPECT_NE(error_of(ErrorKind::input, [&] { check_folder(folder.str(), {.text = "abc"}); }).find("spell"),
+            std::string::npos);
+}
+
 TEST(Check, WhatCannotBeReadIsOneError) {
   const TempFolder folder;
   for (const char* content :

@@ -83,7 +83,14 @@ std::vector<Case> weight_cases() {
       {"PL304", "outer_product", weights([](ParameterTable& t) {
          const Tensor& w = t.find(kQuery)->value;
          for (int64_t i = 0; i < w.numel(); ++i) w.f32()[i] = outer(i / w.width(), i % w.width());
-       })},
+       }),
+       [](Made& m) {  // maps between streams start at 0
+         m.config.layer.placement = Placement::mhc;
+         m.weights = [](ParameterTable& t) {
+           const Tensor& w = t.find("decoder.1.attention.maps.weight")->value;
+           for (int64_t i = 0; i < w.numel(); ++i) w.f32()[i] = 1e-4f * outer(i / w.width(), i % w.width());
+         };
+       }},
       {"PL305", "misses_v", deep_norm([](ParameterTable& t) { scale(t, "attention.value", 1 / kBeta); }),
        deep_norm({})},
       {"PL305", "touches_q_and_k", deep_norm([](ParameterTable& t) {
