@@ -44,7 +44,8 @@ struct LrPoint {
 
 // A point of the grid without learning rate and seed.
 struct TrialSeries {
-  std::string name;  // "placement=pre-norm, layers=4"; "all cells" where there is no such axis
+  std::string name;   // "placement=pre-norm, layers=4"; "all cells" where there is no such axis
+  std::string scale;  // "tokenizer=bytes": what its losses are of; only series of one scale are compared
   std::vector<std::string> values;
   std::vector<LrPoint> points;
   int best = -1;  // of points: the lowest mean loss among those that are stable, else of all; -1: no loss
@@ -67,14 +68,14 @@ struct TrialSummary {
   std::vector<std::string> seeds;
   std::vector<TrialSeries> series;
   std::vector<TrialFit> fits;
-  double lowest = 0;  // loss of all cells
+  std::vector<double> lowest;  // for each cell the lowest loss of all that are on its scale
   std::vector<std::string> verdict;
 };
 
 // Pointers in the summary are into `data`.
 TrialSummary summarize(const TrialData& data);
 // A cell "trains" where it made all its steps, and three quarters of the way from its initial loss to the
-// lowest of the trial. It is stable where it trains; slow where it made its steps to a finite loss but does
+// lowest on its scale. It is stable where it trains; slow where it made its steps to a finite loss but does
 // not train, at a smaller learning rate than the best of its series; else not stable.
 bool trains(const CellResult& cell, double lowest);
 

@@ -118,11 +118,12 @@ std::string cell_table(const TrialData& data, const TrialSummary& t) {
   std::vector<std::vector<std::string>> rows(1);
   for (const TrialAxis& axis : data.axes) rows[0].push_back(axis.key);
   rows[0].insert(rows[0].end(), {"how it ended", "first loss", "loss", "trains"});
-  for (const CellResult& cell : data.cells) {
+  for (size_t i = 0; i < data.cells.size(); ++i) {
+    const CellResult& cell = data.cells[i];
     std::vector<std::string> row = cell.values;
     const auto text = [](double x) { return std::isfinite(x) ? fmt::format("{:.4f}", x) : std::string("–"); };
     row.insert(row.end(), {cell.outcome.empty() ? "not yet" : cell.outcome, text(cell.initial_loss),
-                           text(cell.loss), trains(cell, t.lowest) ? "yes" : "no"});
+                           text(cell.loss), trains(cell, t.lowest[i]) ? "yes" : "no"});
     rows.push_back(std::move(row));
   }
   return html_table("Every cell", rows);
@@ -144,7 +145,8 @@ std::string trial_page(const TrialPlan& plan, const TrialData& data, const Trial
   body += "</ul>\n" + series_table(t) +
           "<p class=\"lead\">A cell trains where it made all its steps and three quarters of the way from "
           "its first loss "
-          "to the lowest of the trial. One that does not is slow where its learning rate is smaller than the "
+          "to the lowest of the trial (of its text and tokens, where those differ). One that does not is "
+          "slow where its learning rate is smaller than the "
           "best of "
           "its series, else not stable. Sensitivity: the mean over learning rates of min(loss, first loss), "
           "less the "
@@ -174,14 +176,15 @@ std::string trial_page(const TrialPlan& plan, const TrialData& data, const Trial
 std::string trial_lines(const TrialData& data, const TrialSummary& t) {
   std::string text;
   const auto add = [&](const OrderedJson& j) { text += dump_json(j, -1) + "\n"; };
-  for (const CellResult& cell : data.cells) {
+  for (size_t n = 0; n < data.cells.size(); ++n) {
+    const CellResult& cell = data.cells[n];
     OrderedJson values = OrderedJson::object();
     for (size_t i = 0; i < data.axes.size(); ++i) values[data.axes[i].key] = cell.values[i];
     add({{"cell", values},
          {"outcome", cell.outcome.empty() ? OrderedJson(nullptr) : OrderedJson(cell.outcome)},
          {"loss", known(cell.loss)},
          {"initial_loss", known(cell.initial_loss)},
-         {"trains", trains(cell, t.lowest)}});
+         {"trains", trains(cell, t.lowest[n])}});
   }
   for (const TrialSeries& s : t.series) {
     const LrPoint* best = best_point(s);

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <map>
 
 #include "lab/trial_data.h"
 
@@ -30,6 +32,30 @@ double counted(const CellResult& cell) {
   const bool ended = cell.outcome == "finished" || cell.outcome == "diverged";
   if (!ended) return kNone;
   return std::isfinite(cell.loss) ? std::min(cell.loss, cell.initial_loss) : cell.initial_loss;
+}
+
+// What a cell's loss is of: where these differ, losses are of other tokens, and neither is the lower one.
+std::string scale_of(const TrialData& data, const CellResult& cell) {
+  constexpr std::array keys{"text", "task", "held-out", "tokenizer", "vocab-size", "kind"};
+  std::string scale;
+  for (size_t i = 0; i < data.axes.size(); ++i) {
+    const std::string& key = data.axes[i].key;
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) continue;
+    scale += (scale.empty() ? "" : ", ") + key + "=" + cell.values[i];
+  }
+  return scale;
+}
+
+std::vector<double> lowest_losses(const TrialData& data) {
+  std::map<std::string, double> lowest;
+  for (const CellResult& cell : data.cells) {
+    double& least = lowest.emplace(scale_of(data, cell), kNone).first->second;
+    if (cell.outcome == "finished" && std::isfinite(cell.loss) && !(cell.loss >= least)) least = cell.loss;
+  }
+  std::vector<double> by_cell;
+  by_cell.reserve(data.cells.size());
+  for (const CellResult& cell : data.cells) by_cell.push_back(lowest.at(scale_of(data, cell)));
+  return by_cell;
 }
 
 struct Axes {
@@ -92,11 +118,13 @@ void conclude(TrialSeries& s, size_t seeds) {
   s.sensitivity = interval(s.sensitivities);
 }
 
-std::vector<TrialSeries> series_of(const TrialData& data, const Axes& axes, size_t seeds, double lowest) {
+std::vector<TrialSeries> series_of(const TrialData& data, const Axes& axes, size_t seeds,
+                                   const std::vector<double>& lowest) {
   std::vector<TrialSeries> all;
   const std::vector<std::string> rates = sorted_rates(data, axes.lr);
-  for (const CellResult& cell : data.cells) {
-    TrialSeries fresh;
+  for (size_t i = 0; i < data.cells.size(); ++i) {
+    const CellResult& cell = data.cells[i];
+    TrialSeries fresh{.scale = scale_of(data, cell)};
     for (const size_t a : axes.series) {
       fresh.values.push_back(cell.values[a]);
       fresh.name += (fresh.name.empty() ? "" : ", ") + data.axes[a].key + "=" + cell.values[a];
@@ -120,7 +148,7 @@ std::vector<TrialSeries> series_of(const TrialData& data, const Axes& axes, size
           std::find(values.begin(), values.end(), cell.values[static_cast<size_t>(axes.seed)]) -
           values.begin());
     }
-    add_to(s->points[static_cast<size_t>(at)], cell, seed, lowest);
+    add_to(s->points[static_cast<size_t>(at)], cell, seed, lowest[i]);
   }
   for (TrialSeries& s : all) conclude(s, seeds);
   return all;
@@ -203,14 +231,10 @@ bool trains(const CellResult& cell, double lowest) {
 
 TrialSummary summarize(const TrialData& data) {
   const Axes axes = axes_of(data);
-  TrialSummary t{.lowest = kNone};
+  TrialSummary t{.lowest = lowest_losses(data)};
   for (const size_t a : axes.series) t.series_axes.push_back(data.axes[a]);
   if (axes.lr >= 0) t.lr_key = data.axes[static_cast<size_t>(axes.lr)].key;
   t.seeds = axes.seed >= 0 ? data.axes[static_cast<size_t>(axes.seed)].values : std::vector<std::string>{""};
-  for (const CellResult& cell : data.cells) {
-    if (cell.outcome == "finished" && !(cell.loss >= t.lowest))
-      t.lowest = std::isfinite(cell.loss) ? cell.loss : t.lowest;
-  }
   t.series = series_of(data, axes, t.seeds.size(), t.lowest);
   for (const TrialSeries& s : t.series) add_profile_fits(s, t.fits);
   add_depth_fits(data, t, t.fits);

@@ -111,6 +111,46 @@ TEST(Trial, ASmallRateIsSlowAndNotUnstable) {
   EXPECT_EQ(text.find("not stable"), std::string::npos) << text;
 }
 
+// An axis that changes nothing, at one seed as at three.
+TEST(Trial, EqualLossesAreNobodysAdvantage) {
+  for (const int seeds : {1, 3}) {
+    const std::string text = words(made(
+        seeds, [](const std::string&, double lr, int seed) { return 1.5 + lr_cost(lr) + scatter(seed); }));
+    expect_says(text, "placement=pre and placement=post have the same loss at its best lr: 1.5");
+    expect_says(text, "have the same sensitivity to the learning rate: 0.06667");
+    EXPECT_EQ(text.find("lower"), std::string::npos) << text;
+  }
+}
+
+// A loss of bytes is lower than one of words, and says nothing about which model is better.
+TEST(Trial, LossesOfOtherTokensAreNotCompared) {
+  TrialData data{.axes = {{"tokenizer", {"bytes", "bpe"}},
+                          {"placement", {"pre", "post"}},
+                          {"lr", {"1e-3", "1e-2", "1e-1"}},
+                          {"seed", {"1", "2", "3"}}}};
+  for (const TrialCell& cell : trial_cells(data.axes)) {
+    const bool bytes = cell.values[0] == "bytes";
+    const double loss = (bytes ? 1.0 : 4.0) + (cell.values[1] == "pre" ? 0 : 0.3) +
+                        lr_cost(std::stod(cell.values[2])) + scatter(std::stoi(cell.values[3]));
+    data.cells.push_back({.values = cell.values,
+                          .outcome = "finished",
+                          .initial_loss = bytes ? 5.5 : 7.0,
+                          .loss = loss,
+                          .curve_steps = {1, 2},
+                          .curve = {5, loss}});
+  }
+  const std::string text = words(data);
+  expect_says(text, "only those of the same ones are compared");
+  expect_says(text,
+              "tokenizer=bytes, placement=pre has a lower loss at its best lr than tokenizer=bytes, pl");
+  expect_says(text, "tokenizer=bpe, placement=pre has a lower loss at its best lr than tokenizer=bpe, pl");
+  EXPECT_EQ(text.find("tokenizer=bytes, placement=pre has a lower loss at its best lr than tokenizer=bpe"),
+            std::string::npos)
+      << text;
+  expect_says(text, "No cell that ended is unstable.");  // by the lowest loss of its own tokens
+  EXPECT_NEAR(summarize(data).lowest.front() + 3, summarize(data).lowest.back(), 1e-9);
+}
+
 TEST(Trial, TheEdgeOfTheGridAndMissingCellsAreSaid) {
   auto data = made(3, [](const std::string&, double lr, int seed) { return 2 - lr + scatter(seed); });
   data.cells[0].outcome = "";

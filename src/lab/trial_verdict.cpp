@@ -93,6 +93,8 @@ std::string contest(const std::string& a, const std::string& b, const std::vecto
   const Interval d = interval(differences(ours, theirs), 0.05 / static_cast<double>(comparisons));
   const double mine = interval(ours).mean, other = interval(theirs).mean;
   const std::string figures = fmt::format("{:.4g} against {:.4g}", mine, other);
+  if (d.count > 0 && ours == theirs)
+    return fmt::format("{} and {} have the same {}: {:.4g}, {}.", a, b, of, mine, seeds_text(d.count));
   if (d.count < kFewestSeeds) {
     return fmt::format(
         "{} has the lower {} than {} ({}), but {} cannot tell a difference from chance: it takes {} "
@@ -106,54 +108,74 @@ std::string contest(const std::string& a, const std::string& b, const std::vecto
   return fmt::format("{} and {} cannot be told apart by their {}: {} ({}).", a, b, of, figures, where);
 }
 
-void note_losses(const TrialSummary& t, std::vector<std::string>& words) {
-  std::vector<const TrialSeries*> order;
+using SeriesList = std::vector<const TrialSeries*>;
+
+std::vector<SeriesList> by_scale(const TrialSummary& t) {
+  std::vector<SeriesList> groups;
   for (const TrialSeries& s : t.series) {
-    if (s.best >= 0 && s.points[static_cast<size_t>(s.best)].stable > 0) order.push_back(&s);
+    const auto of_its_scale = [&](const SeriesList& g) { return g.front()->scale == s.scale; };
+    auto group = std::find_if(groups.begin(), groups.end(), of_its_scale);
+    if (group == groups.end()) group = groups.insert(groups.end(), SeriesList{});
+    group->push_back(&s);
   }
-  const auto point = [](const TrialSeries* s) -> const LrPoint& {
-    return s->points[static_cast<size_t>(s->best)];
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const auto* a, const auto* b) { return point(a).loss.mean < point(b).loss.mean; });
-  if (order.empty()) {
-    words.emplace_back("No cell trained to the end and is stable: there is nothing to compare.");
+  return groups;
+}
+
+const LrPoint& best_of(const TrialSeries* s) {
+  return s->points[static_cast<size_t>(s->best)];
+}
+
+// Of series whose losses are on one scale.
+void compare_losses(const TrialSummary& t, SeriesList group, std::vector<std::string>& words) {
+  const std::string of_scale = group.size() < t.series.size() ? " of " + group.front()->scale : "";
+  const bool alone = group.size() == 1;
+  std::erase_if(group, [](const TrialSeries* s) { return s->best < 0 || best_of(s).stable == 0; });
+  std::stable_sort(group.begin(), group.end(),
+                   [&](const auto* a, const auto* b) { return best_of(a).loss.mean < best_of(b).loss.mean; });
+  if (group.empty()) {
+    words.push_back(
+        fmt::format("No cell{} trained to the end and is stable: there is nothing to compare.", of_scale));
     return;
   }
-  if (t.series.size() == 1) {
-    const LrPoint& p = point(order[0]);
+  if (alone) {
+    const LrPoint& p = best_of(group[0]);
     words.push_back(
-        fmt::format("The lowest mean loss is {:.4g}, at {} ({}). The grid has nothing to compare it with.",
-                    p.loss.mean, rate_text(t, p), seeds_text(p.loss.count)));
+        fmt::format("The lowest mean loss{} is {:.4g}, at {} ({}). The grid has nothing to compare it with.",
+                    of_scale, p.loss.mean, rate_text(t, p), seeds_text(p.loss.count)));
     return;
   }
   const std::string of = t.lr_key.empty() ? "loss" : "loss at its best " + t.lr_key;
-  for (size_t i = 1; i < order.size(); ++i) {
-    words.push_back(contest(order[0]->name, order[i]->name, point(order[0]).losses, point(order[i]).losses,
-                            of, order.size() - 1));
+  for (size_t i = 1; i < group.size(); ++i) {
+    words.push_back(contest(group[0]->name, group[i]->name, best_of(group[0]).losses,
+                            best_of(group[i]).losses, of, group.size() - 1));
   }
 }
 
-void note_sensitivity(const TrialSummary& t, std::vector<std::string>& words) {
-  std::vector<const TrialSeries*> order;
-  for (const TrialSeries& s : t.series) {
-    if (s.sensitivity.count > 0) order.push_back(&s);
-  }
-  if (order.size() < 2) return;
-  std::stable_sort(order.begin(), order.end(),
+void compare_sensitivity(SeriesList group, std::vector<std::string>& words) {
+  std::erase_if(group, [](const TrialSeries* s) { return s->sensitivity.count == 0; });
+  std::stable_sort(group.begin(), group.end(),
                    [](const auto* a, const auto* b) { return a->sensitivity.mean < b->sensitivity.mean; });
-  for (size_t i = 1; i < order.size(); ++i) {
-    words.push_back(contest(order[0]->name, order[i]->name, order[0]->sensitivities, order[i]->sensitivities,
-                            "sensitivity to the learning rate", order.size() - 1));
+  for (size_t i = 1; i < group.size(); ++i) {
+    words.push_back(contest(group[0]->name, group[i]->name, group[0]->sensitivities, group[i]->sensitivities,
+                            "sensitivity to the learning rate", group.size() - 1));
   }
+}
+
+void note_comparisons(const TrialSummary& t, std::vector<std::string>& words) {
+  const std::vector<SeriesList> groups = by_scale(t);
+  if (groups.size() > 1) {
+    words.emplace_back(
+        "The losses are of different texts or tokens: only those of the same ones are compared.");
+  }
+  for (const SeriesList& group : groups) compare_losses(t, group, words);
+  for (const SeriesList& group : groups) compare_sensitivity(group, words);
 }
 
 }  // namespace
 
 std::vector<std::string> trial_verdict(const TrialData& data, const TrialSummary& summary) {
   std::vector<std::string> words;
-  note_losses(summary, words);
-  note_sensitivity(summary, words);
+  note_comparisons(summary, words);
   note_stability(summary, words);
   note_edges(summary, words);
   note_cells(data, words);
