@@ -111,6 +111,15 @@ TEST(Trial, ASmallRateIsSlowAndNotUnstable) {
   EXPECT_EQ(text.find("not stable"), std::string::npos) << text;
 }
 
+// Without a loss that depends on the learning rate, since there is none that learns.
+TEST(Trial, WhatDoesNotTrainIsNotTheLeastSensitive) {
+  const std::string text = words(made(3, [](const std::string& p, double lr, int seed) {
+    return p == "pre" ? 1.5 + lr_cost(lr) + scatter(seed) : 4.9;
+  }));
+  expect_says(text, "placement=post does not train at any learning rate");
+  EXPECT_EQ(text.find("sensitivity"), std::string::npos) << text;
+}
+
 // An axis that changes nothing, at one seed as at three.
 TEST(Trial, EqualLossesAreNobodysAdvantage) {
   for (const int seeds : {1, 3}) {

@@ -125,11 +125,15 @@ const LrPoint& best_of(const TrialSeries* s) {
   return s->points[static_cast<size_t>(s->best)];
 }
 
+bool trains_somewhere(const TrialSeries* s) {
+  return s->best >= 0 && best_of(s).stable > 0;
+}
+
 // Of series whose losses are on one scale.
 void compare_losses(const TrialSummary& t, SeriesList group, std::vector<std::string>& words) {
   const std::string of_scale = group.size() < t.series.size() ? " of " + group.front()->scale : "";
   const bool alone = group.size() == 1;
-  std::erase_if(group, [](const TrialSeries* s) { return s->best < 0 || best_of(s).stable == 0; });
+  std::erase_if(group, [](const TrialSeries* s) { return !trains_somewhere(s); });
   std::stable_sort(group.begin(), group.end(),
                    [&](const auto* a, const auto* b) { return best_of(a).loss.mean < best_of(b).loss.mean; });
   if (group.empty()) {
@@ -151,8 +155,10 @@ void compare_losses(const TrialSummary& t, SeriesList group, std::vector<std::st
   }
 }
 
+// A series that trains nowhere has nothing to lose to a learning rate: its sensitivity is no merit.
 void compare_sensitivity(SeriesList group, std::vector<std::string>& words) {
-  std::erase_if(group, [](const TrialSeries* s) { return s->sensitivity.count == 0; });
+  std::erase_if(group,
+                [](const TrialSeries* s) { return s->sensitivity.count == 0 || !trains_somewhere(s); });
   std::stable_sort(group.begin(), group.end(),
                    [](const auto* a, const auto* b) { return a->sensitivity.mean < b->sensitivity.mean; });
   for (size_t i = 1; i < group.size(); ++i) {
