@@ -15,8 +15,8 @@ constexpr double kLogit = 100, kLogitGrowth = 5;  // Wortsman 2023: sound runs s
 constexpr double kEntropy = 0.1;                  // of ln n
 constexpr double kDrift = 15;                     // nats that log Z leaves its start by, or |z| above
 constexpr double kDriftLogit = 100;
-constexpr double kGradientSpike = 10;
-constexpr size_t kSpikeRecords = 3;  // that tell what is usual
+constexpr double kGradientSpike = 10, kStep = 3;  // over the median, over the records just before
+constexpr size_t kSpikeRecords = 3;               // that tell what is usual
 constexpr double kDead = 1e-6;
 constexpr size_t kDeadRecords = 3;
 constexpr double kMassive = 100, kMassiveOverMedian = 1000;  // Sun 2024
@@ -90,6 +90,15 @@ const Series* find_series(const std::vector<Series>& all, const std::string& at)
 // Times the median of what was before.
 double growth(const Series& s, size_t i) {
   return s.values[i] / median_of({s.values.begin(), s.values.begin() + static_cast<std::ptrdiff_t>(i)});
+}
+
+// Whether value i stands out of the records on both sides. Gradients of an init of zero, as Fixup's, grow to
+// a size that the later records then have.
+bool stands_out(const Series& s, size_t i) {
+  const auto at = s.values.begin() + static_cast<std::ptrdiff_t>(i);
+  const double before = *std::max_element(at - static_cast<std::ptrdiff_t>(kSpikeRecords), at);
+  const double after = median_of({at + 1, s.values.end()});  // NaN where there is none
+  return above(*at, kStep * before) && !(*at <= kGradientSpike * after);
 }
 
 // How much the layer next to the head grew at this step: a spike of everything begins there, one
@@ -185,13 +194,14 @@ void find_output_drift(const RunRecords& run, const LossCourse&, Findings& found
   found.push_back(std::move(f));
 }
 
-void find_embedding_spike(const RunRecords& run, const LossCourse&, Findings& found) {
+void find_embedding_spike(const RunRecords& run, const LossCourse& course, Findings& found) {
   const std::vector<Series> layers = site_series(run, "layer.grad_norm");
   for (const Series& s : site_series(run, "weights.grad_norm")) {
     if (!s.at.ends_with("token_embedding")) continue;
     for (size_t i = kSpikeRecords; i < s.values.size(); ++i) {
       const double own = growth(s, i), usual = growth_at_head(layers, s.steps[i]);
       if (!(own > kGradientSpike) || own < 1.25 * usual) continue;
+      if (course.course == Course::sound && !stands_out(s, i)) continue;
       Finding f{.signature = Signature::embedding_gradient_spike, .began = s.steps[i], .at = s.at};
       f.evidence = {{"weights.grad_norm", s.at, s.steps[i - 1], s.values[i - 1]},
                     {"weights.grad_norm", s.at, s.steps[i], s.values[i]}};
