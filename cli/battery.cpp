@@ -1,6 +1,9 @@
 // plumb battery: the experiments that show what placements do.
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -41,19 +44,48 @@ std::vector<plumb::BatteryExperiment> read(const std::string& path) {
   return done;
 }
 
-std::vector<plumb::BatteryExperiment> measure(plumb::BatteryOptions& options) {
-  plumb::catch_stop_signals();
-  options.begin = [](const plumb::BatteryEntry& e) { fmt::print(stderr, "{}. {} ...\n", e.number, e.title); };
-  options.end = print;
-  return plumb::run_battery(options);
+// Told before minutes of measuring, not behind them.
+void refuse_unwritable(const std::string& path) {
+  if (path.empty()) return;
+  const bool there = std::filesystem::exists(path);
+  const bool good = std::ofstream(path, std::ios::app).good();
+  const int why = errno;
+  std::error_code ignored;  // what was not there and could not be made need not go
+  if (!there) std::filesystem::remove(path, ignored);
+  if (!good)
+    throw plumb::Error(plumb::ErrorKind::file, fmt::format("cannot write {}: {}", path, std::strerror(why)));
 }
 
-void run(BatteryFlags& flags) {
+// The lines of --json are written as experiments end, so that a stop or a fault costs one of them.
+std::vector<plumb::BatteryExperiment> measure(const BatteryFlags& flags) {
+  for (const std::string& path : {flags.html, flags.json}) refuse_unwritable(path);
+  plumb::catch_stop_signals();
+  std::vector<plumb::BatteryExperiment> done;
+  plumb::BatteryOptions options = flags.options;
+  options.begin = [](const plumb::BatteryEntry& e) { fmt::print(stderr, "{}. {} ...\n", e.number, e.title); };
+  options.end = [&](const plumb::BatteryExperiment& e) {
+    print(e);
+    done.push_back(e);
+    if (!flags.json.empty()) write_lines(flags.json, done);
+  };
+  try {
+    plumb::run_battery(options);
+  } catch (const plumb::Error& e) {
+    if (e.kind() != plumb::ErrorKind::interrupted) throw;
+    const bool kept = !flags.json.empty() && !done.empty();
+    throw plumb::Error(e.kind(),
+                       kept ? fmt::format("stopped; {} has the {} that had ended", flags.json, done.size())
+                            : "stopped; nothing was written");
+  }
+  return done;
+}
+
+void run(const BatteryFlags& flags) {
   if (flags.list) return list_experiments();
-  const auto done = flags.from.empty() ? measure(flags.options) : read(flags.from);
+  const auto done = flags.from.empty() ? measure(flags) : read(flags.from);
   int failed = 0;
   for (const auto& e : done) failed += !e.passed();
-  if (!flags.json.empty()) write_lines(flags.json, done);
+  if (!flags.json.empty() && !flags.from.empty()) write_lines(flags.json, done);
   if (!flags.html.empty()) plumb::write_battery_report(done, flags.html);
   if (!flags.docs.empty()) plumb::write_placement_pages(done, flags.docs);
   fmt::print("{} of {} experiments pass\n", done.size() - static_cast<size_t>(failed), done.size());
@@ -80,7 +112,8 @@ void add_battery(CLI::App& app) {
   sub->add_option("--from", flags->from, "no measuring: report what --json wrote before")
       ->excludes("--quick", "--only", "--text");
   sub->add_option("--html", flags->html, "write the report, one HTML file");
-  sub->add_option("--json", flags->json, "write the figures and curves, one JSON object a line");
+  sub->add_option("--json", flags->json,
+                  "write the figures and curves, one JSON object a line, as each experiment ends");
   sub->add_option("--docs", flags->docs, "write a page for each placement into this folder");
   sub->callback([flags] { run(*flags); });
 }

@@ -140,5 +140,25 @@ TEST_F(WalkPages, BatterySlow) {
   EXPECT_NE(run_plumb({"battery", "--list"}).out.find("QK-norm"), std::string::npos);
 }
 
+TEST_F(WalkPages, ABatteryThatIsStoppedKeepsWhatHadEnded) {
+  const std::string lines = folder / "b.jsonl";
+  const auto stopped = run_plumb({"battery", "--only", "11,14", "--json", lines},
+                                 {.signal_on = "14. z-loss", .signal = SIGINT});
+  EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
+  EXPECT_NE(stopped.err.find(lines + " has the 1 that had ended"), std::string::npos) << stopped.err;
+  const auto again = run_plumb({"battery", "--from", lines});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.out.find("1 of 1 experiments pass"), std::string::npos) << again.out;
+}
+
+TEST_F(WalkPages, ABatteryThatCannotWriteMeasuresNothing) {
+  for (const char* flag : {"--html", "--json"}) {
+    const auto refused = run_plumb({"battery", "--only", "11", flag, folder / "none/b"});
+    EXPECT_TRUE(is_one_line_error(refused, 1)) << refused.err;
+    EXPECT_NE(refused.err.find("none/b"), std::string::npos) << refused.err;
+    EXPECT_EQ(refused.out, "");
+  }
+}
+
 }  // namespace
 }  // namespace plumb::test
