@@ -67,7 +67,8 @@ const std::vector<Entry> kEntries{
      battery::qk_norm_rates,
      "QK-norm and the learning rate",
      "Wortsman 2023, 2309.14322",
-     "pre-norm, 4 layers, 400 steps, six learning rates",
+     "pre-norm, 4 layers, 400 steps, six learning rates; as the paper trains: 20 steps of warm-up, a cosine "
+     "to 1e-5, AdamW(0.9, 0.95), gradients clipped at 1, a decay of 1e-4 at any rate, z-loss 1e-4",
      {P::pre_norm}},
     {6,
      false,
@@ -230,7 +231,7 @@ std::vector<BatteryExperiment> run_battery(const BatteryOptions& options) {
   const Setting setting{.quick = options.quick, .text = text ? &*text : nullptr};
   std::vector<BatteryExperiment> done;
   for (const Entry* e : wanted) {
-    if (stop_requested()) throw Error(ErrorKind::interrupted, "stopped; nothing of the battery was written");
+    if (stop_requested()) throw Error(ErrorKind::interrupted, "stopped");
     if (options.begin) options.begin(entry_of(*e));
     BatteryExperiment x{.number = e->number, .title = e->title, .source = e->source, .setting = e->setting};
     x.machine = describe(machine());

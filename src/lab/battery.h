@@ -76,7 +76,12 @@ struct Schedule {
   double z_loss = 0;
   int64_t rows = kRows;
   uint64_t seed = 1;
+  // As 2309.14322 trains: after the warm-up a cosine to 1e-5, beta2 0.95, gradients clipped at 1, and a decay
+  // of 1e-4 a step that the learning rate has no part in. Else the rate stays, and nothing clips or decays.
+  bool wortsman = false;
 };
+// What the learning rate is multiplied by in step `number`, from 1.
+double rate_factor(const Schedule& schedule, int64_t number);
 // What a trained model's attention looks like on a batch of text.
 struct AttentionState {
   double largest_logit = 0;  // of |q k| / sqrt(d) over what a query sees

@@ -70,6 +70,17 @@ TEST(Battery, TrainingIsTheSameOnAnyNumberOfThreadsAndLearns) {
   EXPECT_LE(one[0].attention.entropy, 1);
 }
 
+TEST(Battery, TheRateRisesAndFallsAsPublished) {
+  const battery::Schedule wortsman{.steps = 400, .warmup = 20, .lr = 0.1, .wortsman = true};
+  EXPECT_DOUBLE_EQ(battery::rate_factor(wortsman, 1), 0.05);
+  EXPECT_DOUBLE_EQ(battery::rate_factor(wortsman, 20), 1);
+  EXPECT_NEAR(battery::rate_factor(wortsman, 210), (1 + 1e-4) / 2, 1e-12);
+  EXPECT_NEAR(battery::rate_factor(wortsman, 400), 1e-4, 1e-12);
+  EXPECT_DOUBLE_EQ(battery::rate_factor({.steps = 400, .warmup = 200}, 100), 0.5);
+  EXPECT_DOUBLE_EQ(battery::rate_factor({.steps = 400}, 1), 1);
+  EXPECT_DOUBLE_EQ(battery::rate_factor({.steps = 400}, 400), 1);
+}
+
 TEST(Battery, AStopEndsTrainingsSideBySide) {
   const battery::Characters text("");
   // More than there are threads, so that one has yet to begin when the first has ended.

@@ -94,19 +94,21 @@ double step(Transformer& model, Optimizer& optimizer, const Rows& rows, const Sc
   const Tensor h = model.decode(context, {.ids = rows.ids});
   const LossSums sums = model.loss(context, h, rows.targets, {.z_loss = s.z_loss, .scale = scale});
   tape.backward();
-  const double warm =
-      s.warmup > 0 ? std::min(1.0, static_cast<double>(number) / static_cast<double>(s.warmup)) : 1;
-  optimizer.step(warm, 1);
+  const double clip = s.wortsman ? clip_factor(gradient_norm(model.parameters()), 1) : 1;
+  optimizer.step(rate_factor(s, number), clip);
   return sums.nll * scale;
 }
 
 Trained train(const Characters& text, const Job& job) {
   const auto model = started(job.config, job.start);
   const Schedule& s = job.schedule;
-  Optimizer optimizer(model->parameters(), {.lr = s.lr, .beta1 = 0.9, .beta2 = 0.98, .weight_decay = 0});
+  Optimizer optimizer(model->parameters(), {.lr = s.lr,
+                                            .beta1 = 0.9,
+                                            .beta2 = s.wortsman ? 0.95 : 0.98,
+                                            .weight_decay = s.wortsman ? 1e-4 / s.lr : 0});
   Trained result;
   for (int64_t i = 1; i <= s.steps; ++i) {
-    if (stop_requested()) throw Error(ErrorKind::interrupted, "stopped; nothing of the battery was written");
+    if (stop_requested()) throw Error(ErrorKind::interrupted, "stopped");
     result.losses.push_back(
         step(*model, optimizer, text.rows(s.seed, static_cast<uint64_t>(i), s.rows), s, i));
     if (!std::isfinite(result.losses.back())) break;
@@ -126,6 +128,14 @@ Trained train(const Characters& text, const Job& job) {
 }
 
 }  // namespace
+
+double rate_factor(const Schedule& s, int64_t number) {
+  if (number < s.warmup) return static_cast<double>(number) / static_cast<double>(s.warmup);
+  if (!s.wortsman) return 1;
+  const double done = static_cast<double>(number - s.warmup) / static_cast<double>(s.steps - s.warmup);
+  const double least = 1e-5 / s.lr;
+  return least + (1 - least) * (1 + std::cos(std::acos(-1.0) * done)) / 2;
+}
 
 namespace {
 
