@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "lab/check.h"
 
@@ -83,21 +85,26 @@ void duplicate_experts(const CheckSubject& s, Findings& f) {
   }
 }
 
+std::optional<std::pair<int64_t, int64_t>> first_equal_rows(const Tensor& x) {
+  const int64_t width = x.width();
+  for (int64_t later = 1; later < x.rows(); ++later) {
+    for (int64_t row = 0; row < later; ++row) {
+      const float *a = x.f32() + row * width, *b = x.f32() + later * width;
+      if (std::equal(a, a + width, b)) return std::pair(row, later);
+    }
+  }
+  return std::nullopt;
+}
+
 void router_rows_alike(const CheckSubject& s, Findings& f) {
   for (const CheckTensor& t : s.tensors) {
     const bool router = t.name.ends_with("router.weight") ||
                         t.name.ends_with("block_sparse_moe.gate.weight") ||
                         t.name.ends_with("mlp.gate.weight");
     if (!router || t.value.shape().rank() != 2 || t.moments.not_finite > 0) continue;
-    const Tensor wide = t.f32();
-    const int64_t width = wide.width();
-    for (int64_t i = 1; i < wide.rows(); ++i) {
-      const float *a = wide.f32() + i * width, *b = wide.f32() + (i - 1) * width;
-      if (!std::equal(a, a + width, b)) continue;
-      f.add(t.name, fmt::format("the rows of experts {} and {} are equal", i - 1, i),
+    if (const auto rows = first_equal_rows(t.f32()))
+      f.add(t.name, fmt::format("the rows of experts {} and {} are equal", rows->first, rows->second),
             "a row of its own for each expert");
-      break;
-    }
   }
 }
 

@@ -68,6 +68,13 @@ std::vector<Case> expert_cases() {
        mixture(4, 2)},
       {"PL505", "equal_rows", mixture(4, 2, [](ParameterTable& t) { fill(t, kRouter, 0.01f); }),
        mixture(4, 2)},
+      {"PL505", "equal_rows_apart",
+       mixture(4, 2,
+               [](ParameterTable& t) {
+                 const Tensor& w = t.find(kRouter)->value;
+                 std::copy_n(w.f32(), w.width(), w.f32() + 3 * w.width());
+               }),
+       mixture(4, 2)},
       {"PL506", "no_balance", recipe([](ModelConfig& c, TrainOptions&) {
          c.layer.experts = 8;
          c.router_aux = 0;

@@ -13,8 +13,14 @@ function axis(title, scaleOf = {}) {
   };
 }
 
+// A tick is a round number, with as many digits as tell it from its neighbours.
+function tickWord(v) {
+  const size = Math.abs(v), round = Number(v.toPrecision(8));
+  return size !== 0 && (size >= 1e5 || size < 1e-3) ? round.toExponential().replace("e+", "e") : String(round);
+}
+
 function linearAxis() {
-  return axis("", {type: "linear", ticks: {callback: (v) => short(v), maxTicksLimit: 7}});
+  return axis("", {type: "linear", ticks: {callback: tickWord, maxTicksLimit: 7}});
 }
 
 // A logarithmic scale where positive values span more than a factor of 30.

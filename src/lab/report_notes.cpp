@@ -61,12 +61,11 @@ void note_training(const RunRecords& run, std::vector<std::string>& notes) {
   const auto first = mean_loss(run.steps, 0, some), last = mean_loss(run.steps, n - some, n);
   if (n < 2 || !first || !last) return;
   const char* verb = *last < *first ? "fell" : "rose";
-  notes.push_back(
-      some == 1 ? fmt::format("The training loss {} from {:.3f} at the first step to {:.3f} at the last.",
-                              verb, *first, *last)
-                : fmt::format("The training loss {} from {:.3f} (mean of the first {} steps) to {:.3f} "
-                              "(mean of the last {}).",
-                              verb, *first, some, *last, some));
+  notes.push_back(some == 1 ? fmt::format("The training loss {} from {} at the first step to {} at the last.",
+                                          verb, loss_in_words(*first), loss_in_words(*last))
+                            : fmt::format("The training loss {} from {} (mean of the first {} steps) to {} "
+                                          "(mean of the last {}).",
+                                          verb, loss_in_words(*first), some, loss_in_words(*last), some));
 }
 
 void note_validation(const RunRecords& run, std::vector<std::string>& notes) {
@@ -83,8 +82,8 @@ void note_validation(const RunRecords& run, std::vector<std::string>& notes) {
         "The last evaluation is the best one: on held-out data the model was still improving at the end.");
   } else {
     notes.push_back(fmt::format(
-        "On held-out data the model was best at step {} ({:.3f}); at step {} its loss was {:.3f}.",
-        best->first, best->second, losses.back().first, losses.back().second));
+        "On held-out data the model was best at step {} ({}); at step {} its loss was {}.", best->first,
+        loss_in_words(best->second), losses.back().first, loss_in_words(losses.back().second)));
   }
 }
 
@@ -198,6 +197,10 @@ void note_updates(const RunRecords& run, const ProbeLine& last, std::vector<std:
 }
 
 }  // namespace
+
+std::string loss_in_words(double loss) {
+  return std::abs(loss) < 1e4 ? fmt::format("{:.3f}", loss) : fmt::format("{:.4g}", loss);
+}
 
 std::vector<std::string> report_notes(const RunRecords& run) {
   std::vector<std::string> notes;

@@ -9,6 +9,8 @@
 
 namespace plumb {
 
+std::string loss_in_words(double loss);  // "3.141"; of a run that diverged "2.486e+12"
+
 // Wants add_contributions() to have been called.
 std::vector<std::string> report_notes(const RunRecords& run);
 

@@ -67,6 +67,12 @@ TEST(ReportNotes, StateWhatTheRecordsShow) {
   EXPECT_EQ(report_notes(run).size(), 5u);  // and nothing of evaluations, clipping, outliers, skipped steps
 }
 
+TEST(ReportNotes, ALossThatExplodedIsReadable) {
+  RunRecords run = run_of(Placement::pre_norm);
+  run.steps[1].loss = 2485913617319;
+  EXPECT_TRUE(says(run, "The training loss rose from 4.000 at the first step to 2.486e+12 at the last."));
+}
+
 TEST(ReportNotes, EachNeedsItsRecord) {
   RunRecords run = run_of(Placement::pre_norm);
   run.probe.clear();

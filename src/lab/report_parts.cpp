@@ -55,7 +55,7 @@ std::string best_validation(const RunRecords& run) {
     more += ", " + fmt::format(fmt::runtime(words), value);
     break;
   }
-  return fact("Best validation loss", fmt::format("{:.3f}", least), more);
+  return fact("Best validation loss", loss_in_words(least), more);
 }
 
 std::string trained_on(const RunRecords& run) {
@@ -88,8 +88,7 @@ std::string summary(const RunRecords& run) {
   const auto last = std::find_if(run.steps.rbegin(), run.steps.rend(),
                                  [](const StepLine& s) { return std::isfinite(s.loss); });
   if (last != run.steps.rend()) {
-    html +=
-        fact("Last training loss", fmt::format("{:.3f}", last->loss), fmt::format("at step {}", last->step));
+    html += fact("Last training loss", loss_in_words(last->loss), fmt::format("at step {}", last->step));
   }
   html += best_validation(run);
   double evaluating = 0;

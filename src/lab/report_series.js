@@ -23,7 +23,7 @@ function drawSeries(p) {
   const lines = p.series.map(seriesLine), values = lines.flatMap((l) => l.data.map((d) => d.y));
   const x = p.log ? axis(p.unit, {type: "logarithmic", ticks: {callback: (v) => short(v), autoSkip: false},
                                   afterBuildTicks: (a) => { a.ticks = allX(p.series).map((value) => ({value})); }})
-                  : axis(p.unit, {type: "linear", ticks: {maxTicksLimit: 9, callback: String}});
+                  : axis(p.unit, {type: "linear", ticks: {maxTicksLimit: 9, callback: String, ...(allX(p.series).every(Number.isInteger) ? {precision: 0} : {})}});
   const label = `${p.name} by ${p.unit}: ` + p.series.map((s) => seriesInWords(s, p.unit)).join("; ");
   drawChart(document.getElementById(p.figure), label, {type: "line", data: {datasets: lines}, options: {parsing: false, scales: {x, y: valueAxis(values)}}});
 }

@@ -138,6 +138,8 @@ setTimeout(() => {
     const inPanels = (id, scale) => panels(document.getElementById(id)).map(scale);
     check.scales = ["stream", "stream-gradient", "branch", "added"].map((id) =>
         inPanels(id, (p) => { const y = charts.get(p)?.scales.y; return y ? [y.min, y.max, y.type] : []; }));
+    check.repeated = [...charts.values()].flatMap((c) => Object.values(c.scales)).map((s) => s.ticks.map((t) => t.label).filter((l) => l))
+        .filter((words) => new Set(words).size < words.length).map((words) => words.join());
     check.heat = inPanels("heat", (p) => heatMaps.get(p)?.scale ?? null);
     check.lines = charts.get(document.getElementById("loss")).data.datasets.map((d) => d.label);
     check.reading = document.querySelector("#heat .reading")?.textContent ?? "";
@@ -178,6 +180,8 @@ class ReportPage : public testing::Test {
     EXPECT_TRUE(check.at("errors").empty()) << dump_json(check.at("errors"));
     EXPECT_EQ(check.at("loaded"), 0) << "the page asked for something";
     EXPECT_FALSE(check.at("sideways").get<bool>()) << "the page scrolls sideways";
+    EXPECT_TRUE(check.at("repeated").empty())
+        << "ticks of one axis that read alike: " << dump_json(check.at("repeated"));
     for (const auto& [id, f] : check.at("figures").items()) {
       EXPECT_TRUE(f.at("inside").get<bool>()) << id;
       EXPECT_EQ(f.at("blank"), 0) << id;
