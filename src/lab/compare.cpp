@@ -118,7 +118,7 @@ std::optional<Fault> fault_of_role(const ComparisonData& d, const Parameter& p) 
   const std::string whose = fmt::format("{}'s {} is another one than {}'s: ", d.b, p.name, d.a);
   if (p.role == Role::gain)
     return Fault{FaultKind::scale, whose + "what it multiplies is the same times a factor for each column"};
-  if (p.role == Role::bias)
+  if (p.role == Role::bias || p.name.ends_with("_bias"))  // that of logits may be a buffer
     return Fault{FaultKind::shift, whose + "what it is added to is the same plus one vector for every token"};
   return std::nullopt;
 }

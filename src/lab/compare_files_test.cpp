@@ -53,6 +53,9 @@ TEST(Compare, WeightsByKind) {
   };
   check(a, "decoder.1.attention.norm_in.gain", FaultKind::scale, noise);
   check(a, "decoder.1.feed_forward.norm_in.bias", FaultKind::shift, noise);
+  ModelConfig biased = c;
+  biased.logits_bias = true;
+  check(made(biased), "head.logits_bias", FaultKind::shift, noise);
   ModelConfig without = c;
   without.final_norm = false;
   const Comparison r = Comparison::of_weights(a, like(a, without));
