@@ -101,12 +101,14 @@ LossCourse loss_course(const RunRecords& run) {
   return c;
 }
 
-// A step far above those before it, whose successors are back: the weights did not change, the batch did.
-void find_data_spike(const RunRecords& run, const LossCourse&, Findings& found) {
+// A step far above those before it, whose successors are back: the weights did not change, the batch did. Of
+// a model that has diverged no batch is to blame.
+void find_data_spike(const RunRecords& run, const LossCourse& course, Findings& found) {
   Finding f{.signature = Signature::data_spike};
   const auto& steps = run.steps;
   int64_t count = 0;
   for (size_t i = 5; i + 1 < steps.size(); ++i) {
+    if (course.course == Course::diverged && steps[i].step >= course.onset) break;
     const size_t begin = i > kBefore ? i - kBefore : 0;
     std::vector<double> before, deviations, after;
     for (size_t k = begin; k < i; ++k) before.push_back(steps[k].loss);

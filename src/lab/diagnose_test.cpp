@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -306,6 +307,24 @@ TEST_F(Diagnose, ABatchUnlikeTheOthers) {
   EXPECT_GT(f->evidence[1].value, f->evidence[0].value + 1);
   EXPECT_LT(f->evidence[2].value, f->evidence[1].value - 1);
   EXPECT_TRUE(proposes(*f, "--spike skip"));
+}
+
+// The same spike in a run that is sound, and behind the onset of one that diverges.
+TEST_F(Diagnose, ASpikeOfADivergedModelIsNotTheDatas) {
+  for (const double height : {2.0, 9.0}) {
+    const std::string out = folder / fmt::format("height-{}", height);
+    std::filesystem::create_directories(out);
+    std::ofstream metrics(out + "/metrics.jsonl");
+    for (int step = 1; step <= 100; ++step) {
+      const double level = step < 60 ? 2 : height, spike = step == 85 ? 5 : 0;
+      metrics << fmt::format("{{\"step\":{},\"loss\":{},\"grad_norm\":1}}\n", step,
+                             level + 0.01 * std::sin(step) + spike);
+    }
+    metrics.close();
+    const Diagnosis d = diagnose(out);
+    EXPECT_EQ(d.course == Course::diverged, height > 2) << diagnosis_text(d);
+    EXPECT_EQ(find(d, Signature::data_spike) == nullptr, height > 2) << diagnosis_text(d);
+  }
 }
 
 TEST_F(Diagnose, ARunThatIsStuckGetsWhatToTry) {
