@@ -13,9 +13,10 @@
 
 #include "kernels/reduce.h"
 #include "lab/check_pass.h"
-#include "lab/trace_pass.h"  // layers_of
+#include "lab/trace_pass.h"
 #include "model/json_fields.h"
 #include "model/transformer.h"
+#include "nn/depth.h"
 #include "plumb/check.h"
 #include "plumb/model.h"
 #include "plumb/tokenizer.h"

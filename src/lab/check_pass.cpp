@@ -8,6 +8,7 @@
 #include "kernels/reduce.h"
 #include "kernels/rope.h"
 #include "lab/trace_pass.h"
+#include "nn/depth.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 

@@ -7,6 +7,7 @@
 #include "kernels/embedding.h"
 #include "kernels/rope.h"
 #include "lab/model_words.h"
+#include "nn/depth.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 

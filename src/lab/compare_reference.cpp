@@ -6,6 +6,7 @@
 
 #include "lab/compare_data.h"
 #include "model/safetensors.h"
+#include "nn/depth.h"
 #include "plumb/error.h"
 #include "plumb/suggest.h"
 

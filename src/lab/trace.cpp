@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "lab/model_words.h"
 #include "lab/trace_data.h"
+#include "nn/depth.h"
 #include "probe/measures.h"
 
 namespace plumb {

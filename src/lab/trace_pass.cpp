@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "model/generation_defaults.h"
+#include "nn/depth.h"
 #include "ops/scale.h"
 #include "plumb/error.h"
 
@@ -127,10 +128,6 @@ std::vector<SublayerName> sublayers_of(const ModelConfig& config) {
     }
   }
   return result;
-}
-
-int64_t layers_of(const ModelConfig& config, Side side) {
-  return side == Side::encoder ? config.encoder_layers : config.decoder_layers;
 }
 
 const char* stack_name(Side side) {

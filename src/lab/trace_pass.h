@@ -72,7 +72,6 @@ struct SublayerName {
 };
 std::vector<SublayerName> sublayers_of(const ModelConfig& config);
 
-int64_t layers_of(const ModelConfig& config, Side side);
 const char* stack_name(Side side);  // "encoder"
 
 // A norm's weights by the module's name ("decoder.0.attention.norm_in").

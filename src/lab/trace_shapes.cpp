@@ -4,6 +4,7 @@
 #include "lab/model_words.h"
 #include "lab/sublayers.h"
 #include "lab/trace_data.h"
+#include "nn/depth.h"
 
 namespace plumb {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "model/families.h"
 #include "model/transformer.h"
+#include "nn/depth.h"
 
 namespace plumb {
 namespace {
@@ -48,10 +49,6 @@ double attention_flops(const ModelConfig& config, int64_t length) {
         4.0 * static_cast<double>(c.heads * c.head_dim) * static_cast<double>(keys + (cross ? length : 0));
   });
   return flops;
-}
-
-int64_t sublayers_of_layer(const ModelConfig& config, Side side) {
-  return side == Side::decoder && config.has_encoder() ? 3 : 2;
 }
 
 // What n streams take of one token: the sum that a branch reads, n^2 + n products for each column to make the

@@ -3,14 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "nn/depth.h"
 #include "plumb/config.h"
 
 namespace plumb {
 namespace {
-
-int64_t layers_of(const ModelConfig& c, Side side) {
-  return side == Side::encoder ? c.encoder_layers : c.decoder_layers;
-}
 
 struct DepthScale {
   double alpha = 1, beta = 1;
@@ -49,8 +46,7 @@ double t_fixup_gain(const ModelConfig& c, Side side) {
 
 // Residual branches of a stack.
 double branches_of(const ModelConfig& c, Side side) {
-  const bool cross = side == Side::decoder && c.has_encoder();
-  return static_cast<double>((cross ? 3 : 2) * layers_of(c, side));
+  return static_cast<double>(sublayers_of_layer(c, side) * layers_of(c, side));
 }
 
 double depth_ratio(const ModelConfig& c, Side side) {

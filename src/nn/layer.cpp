@@ -1,5 +1,6 @@
 #include "nn/layer.h"
 
+#include "nn/depth.h"
 #include "ops/embedding.h"
 
 namespace plumb {
@@ -7,11 +8,11 @@ namespace {
 
 // Of a layer's first sub-layer, its last, or the one between.
 int64_t order_of(const ModelConfig& config, Side side, int64_t index, SublayerPart part) {
-  const bool cross = side == Side::decoder && config.has_encoder();
+  const int64_t count = sublayers_of_layer(config, side);
   const int64_t before = part == SublayerPart::attention         ? 0
                          : part == SublayerPart::cross_attention ? 1
-                                                                 : cross + 1;
-  return (cross ? 3 : 2) * index + before;
+                                                                 : count - 1;
+  return count * index + before;
 }
 
 }  // namespace
