@@ -86,7 +86,7 @@ NextPrompt prompts_of(const GenerateCommand& c) {
   };
 }
 
-void write_all(const GenerateCommand& c, const Generator& generator) {
+void write_all(GenerateCommand& c, const Generator& generator) {
   const NextPrompt next = prompts_of(c);
   std::string prompt;
   if (c.batch == 1 && !c.lines) {
@@ -94,6 +94,7 @@ void write_all(const GenerateCommand& c, const Generator& generator) {
       const Generated g = generator.generate(prompt, c.options, put);
       put("\n");
       show_rate(g);
+      ++c.options.first_prompt;
     }
     return;
   }
@@ -101,6 +102,7 @@ void write_all(const GenerateCommand& c, const Generator& generator) {
     std::vector<std::string> prompts;
     while (static_cast<int64_t>(prompts.size()) < c.batch && (more = next(prompt))) prompts.push_back(prompt);
     const auto results = generator.generate(prompts, c.options);
+    c.options.first_prompt += prompts.size();
     for (size_t i = 0; i < results.size(); ++i) {
       put(c.lines ? json_line(prompts[i], results[i]) : results[i].text + "\n");
     }

@@ -24,11 +24,14 @@ struct GenerateOptions {
   std::vector<std::string> stop;
   bool ignore_eos = false;
   int64_t prefill_chunk = 512;
+  // Number of the call's first prompt, where the prompts of one job come in several calls. No flag.
+  uint64_t first_prompt = 0;
 
   bool operator==(const GenerateOptions&) const = default;
 };
 
-// Lists every field once: visitor(name, field, help). Names are snake_case in files, dashed as flags.
+// Lists every field that users set once: visitor(name, field, help). Names are snake_case in files, dashed as
+// flags.
 template <class Options, class Visitor>
 void visit_generate(Options& o, Visitor&& v) {
   v("max_new_tokens", o.max_new_tokens, "most tokens to write");
@@ -69,10 +72,10 @@ class RunObserver;  // internal: Probe::observer() is one
 // starts from the model's first token (bos, else the end token). Where the model's files say so, bad words
 // are never written, and the first or the last token is forced.
 //
-// A token drawn depends on the seed, its position and the number of the prompt in the call only: not on what
-// is in the batch beside it. Text is valid UTF-8 at every moment. Threads: const, and safe from several
-// threads at once; model and tokenizer have to outlive it. Throws Error(usage, input, unsupported), such as
-// for a prompt that leaves no room below the model's max_length.
+// A token drawn depends on the seed, its position and the number of the prompt only: not on what is in the
+// batch beside it. Text is valid UTF-8 at every moment. Threads: const, and safe from several threads at
+// once; model and tokenizer have to outlive it. Throws Error(usage, input, unsupported), such as for a prompt
+// that leaves no room below the model's max_length.
 class Generator {
  public:
   using OnText = std::function<void(std::string_view piece)>;

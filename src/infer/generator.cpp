@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/utf8.h"
 #include "infer/writing.h"
@@ -20,10 +22,12 @@ void require(bool holds, const char* name, const auto& got, const char* expected
 GenerateOptions options_of(const GenerationDefaults& d) {
   GenerateOptions o;
   if (d.max_new_tokens) o.max_new_tokens = *d.max_new_tokens;
+  o.repetition_penalty = d.repetition_penalty.value_or(o.repetition_penalty);
   if (!d.do_sample.value_or(false)) return o;
   o.temperature = d.temperature.value_or(1);
   o.top_k = d.top_k.value_or(o.top_k);
   o.top_p = d.top_p.value_or(o.top_p);
+  o.min_p = d.min_p.value_or(o.min_p);
   return o;
 }
 
@@ -34,6 +38,17 @@ GenerationDefaults completed(GenerationDefaults d, const Tokenizer& tokenizer) {
   }
   if (d.bos_id < 0) d.bos_id = tokenizer.special(TokenRole::bos).value_or(-1);
   return d;
+}
+
+void check_forced(const GenerationDefaults& d, int64_t vocabulary) {
+  const std::pair<const char*, int64_t> forced[] = {{"forced_bos_token_id", d.forced_bos_id},
+                                                    {"forced_eos_token_id", d.forced_eos_id}};
+  for (const auto& [name, id] : forced) {
+    if (id >= vocabulary)
+      throw Error(
+          ErrorKind::config,
+          fmt::format("{} of the model's files is {}, outside the vocabulary of {}", name, id, vocabulary));
+  }
 }
 
 }  // namespace
@@ -135,6 +150,7 @@ Generator::Generator(const Model& model, const Tokenizer& tokenizer) {
                                                     c.has_decoder() ? "a language-model head" : "a decoder"));
   }
   const GenerationDefaults defaults = completed(model.generation(), tokenizer);
+  check_forced(defaults, std::min<int64_t>(c.vocab_size, tokenizer.vocab_size()));
   impl_ = std::make_unique<Impl>(Impl{model, tokenizer, defaults, options_of(defaults)});
 }
 

@@ -139,7 +139,8 @@ std::vector<Generated> Writer::run() {
     std::vector<int64_t> kept;
     for (size_t b = 0; b < rows.size(); ++b) {
       Sequence& s = all[rows[b]];
-      const int32_t id = choose(decoding.logits(static_cast<int64_t>(b)).first(vocabulary_), s, rows[b]);
+      const uint64_t number = w_.options.first_prompt + static_cast<uint64_t>(rows[b]);
+      const int32_t id = choose(decoding.logits(static_cast<int64_t>(b)).first(vocabulary_), s, number);
       if (append(s, id)) {
         ids.push_back(id);
         kept.push_back(static_cast<int64_t>(b));

@@ -97,6 +97,45 @@ TEST_F(GenerateCommand, PromptsComeFromArgumentsFileOrInput) {
   EXPECT_EQ(run(with({"--file", folder_ / "prompt.txt"})).out, written("two\nlines", options) + "\n");
 }
 
+// What is sampled for a prompt depends on its number, and not on how many are computed side by side.
+TEST_F(GenerateCommand, SampledTextsAreTheSameInBatchesOfAnySize) {
+  const auto with = [&](const char* batch) {
+    return run({"--temperature", "2", "--seed", "5", "--max-new-tokens", "8", "--batch", batch},
+               "same\nsame\nother\nsame\nsame\n")
+        .out;
+  };
+  const std::string one = with("1");
+  EXPECT_EQ(with("2"), one);
+  EXPECT_EQ(with("5"), one);
+  EXPECT_NE(one.substr(0, one.find('\n')), one.substr(one.find('\n') + 1, one.find('\n')))
+      << "equal prompts differ by their number";
+}
+
+TEST_F(GenerateCommand, WhatTheModelsFilesSayHoldsUntilAFlagSaysOtherwise) {
+  const std::vector<std::string> quiet = {"hello", "--max-new-tokens", "20"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), quiet.begin(), quiet.end());
+    return run(more).out;
+  };
+  const std::string plain = with({}), penalized = with({"--repetition-penalty", "5"}),
+                    narrow = with({"--temperature", "3", "--min-p", "0.9"});
+  EXPECT_NE(plain, penalized);
+  EXPECT_NE(plain, narrow);
+  const auto say = [&](const std::string& json) {
+    write_file(folder_ / "model/generation_config.json", json);
+  };
+  say(R"({"eos_token_id": 256, "repetition_penalty": 5.0})");
+  EXPECT_EQ(with({}), penalized) << "also where the likeliest token is taken";
+  EXPECT_EQ(with({"--repetition-penalty", "1"}), plain);
+  say(R"({"eos_token_id": 256, "do_sample": true, "temperature": 3.0, "min_p": 0.9})");
+  EXPECT_EQ(with({}), narrow);
+  say(R"({"eos_token_id": 256, "temperature": 3.0, "min_p": 0.9})");
+  EXPECT_EQ(with({}), plain) << "nothing is sampled";
+  say(R"({"eos_token_id": 256, "forced_eos_token_id": 259})");
+  expect_refusal({"hello"}, 1,
+                 "forced_eos_token_id of the model's files is 259, outside the vocabulary of 259");
+}
+
 TEST_F(GenerateCommand, LinesAreJson) {
   const auto result = run({"--lines", "--max-new-tokens", "8", "--batch", "3", "--temperature", "2"},
                           "a \"quoted\" \\ prompt\t\n\nthird\nfourth\n");
