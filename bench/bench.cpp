@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/machine.h"
@@ -75,17 +76,24 @@ std::string bench_machine() {
   return fmt::format("{}, {} in use", describe(machine()), gemm_threads());
 }
 
-void run_bench(const std::string& name, const std::function<void(const BenchRow&)>& row) {
-  for (const bench::Entry& entry : bench::kEntries) {
-    if (entry.what.name != name) continue;
+void run_bench(const std::vector<std::string>& names, const std::function<void(const BenchRow&)>& row) {
+  std::vector<const bench::Entry*> entries;
+  std::vector<std::string> known;
+  known.reserve(std::size(bench::kEntries));
+  for (const bench::Entry& entry : bench::kEntries) known.emplace_back(entry.what.name);
+  entries.reserve(names.size());
+  for (const std::string& name : names) {
+    const auto found = std::find(known.begin(), known.end(), name);
+    if (found == known.end())
+      throw Error(ErrorKind::usage, "there is no bench case \"" + name + "\"" + did_you_mean(name, known));
+    entries.push_back(&bench::kEntries[found - known.begin()]);
+  }
+  for (const bench::Entry* entry : entries) {
     // What an earlier case left is not this one's memory.
     release_cached_memory();
     forget_peak_resident();
-    return entry.run(row);
+    entry->run(row);
   }
-  std::vector<std::string> names;
-  for (const BenchCase& c : bench_cases()) names.emplace_back(c.name);
-  throw Error(ErrorKind::usage, "there is no bench case \"" + name + "\"" + did_you_mean(name, names));
 }
 
 }  // namespace plumb

@@ -35,7 +35,7 @@ void run(const Flags& flags) {
     for (const plumb::BenchCase& c : plumb::bench_cases()) names.emplace_back(c.name);
   }
   if (!flags.json) fmt::print("{}\n", plumb::bench_machine());
-  for (const std::string& name : names) plumb::run_bench(name, flags.json ? print_json : print_row);
+  plumb::run_bench(names, flags.json ? print_json : print_row);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "plumb/error.h"
 #include "plumb/tokenizer.h"
+#include "recipe.h"
 
 namespace plumb::cli {
 namespace {
@@ -33,8 +34,10 @@ void each_line(const Flags& f, const std::function<void(const std::string&)>& ea
   for (std::string line; std::getline(std::cin, line);) each(line);
 }
 
+constexpr const char* kKinds[] = {"bpe", "bytes"};
+
 void train(const Flags& f) {
-  if (f.kind == "bytes") {
+  if (kKinds[parse_choice(f.kind, kKinds, "--kind")] == kKinds[1]) {
     Tokenizer::bytes().save(f.out);
     fmt::print("{}: {}\n", f.out, Tokenizer::bytes().describe());
     return;
@@ -126,8 +129,7 @@ void add_tokenizer(CLI::App& app) {
       tokenizer->add_subcommand("train", "Train byte-level BPE on text, and save tokenizer.json");
   command->add_option("text", flags->texts, "UTF-8 files, or folders of them");
   command->add_option("--out", flags->out, "A .json file, or a folder for tokenizer.json")->required();
-  command->add_option("--kind", flags->kind, "bpe, or bytes (one token a byte; needs no text)")
-      ->check(CLI::IsMember({"bpe", "bytes"}));
+  command->add_option("--kind", flags->kind, "bpe, or bytes (one token a byte; needs no text)");
   command->add_option("--vocab-size", flags->training.vocab_size, "Most tokens, the 256 bytes included")
       ->capture_default_str()
       ->check(CLI::Range(260, 1 << 24));

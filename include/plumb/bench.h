@@ -28,7 +28,8 @@ struct BenchCase {
 std::span<const BenchCase> bench_cases();
 std::string bench_machine();  // processor, cores, memory and threads in words
 
-// Runs a case (a name of bench_cases(), else Error(usage)) and hands out its rows as they are measured.
-void run_bench(const std::string& name, const std::function<void(const BenchRow&)>& row);
+// Runs cases (names of bench_cases(), else Error(usage) before any is run) and hands out their rows as they
+// are measured.
+void run_bench(const std::vector<std::string>& names, const std::function<void(const BenchRow&)>& row);
 
 }  // namespace plumb

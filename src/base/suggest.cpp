@@ -24,21 +24,46 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 constexpr size_t kLongestName = 100;  // what is longer is no mistyped name, and would cost time to measure
+constexpr size_t kShortestPart = 3;   // letters that a name has to share with a longer one to be meant by it
+
+// As names are compared: BF16 and bf16, warmup_steps and warmup-steps are one.
+std::string folded(std::string_view name) {
+  std::string text(name);
+  for (char& c : text) {
+    if (c == '_') c = '-';
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+// Whether one is the other's beginning: rms and rms-norm, --batch-size and --batch.
+bool begins(std::string_view a, std::string_view b) {
+  const std::string_view part = a.size() < b.size() ? a : b, whole = a.size() < b.size() ? b : a;
+  const size_t dashes = std::min(part.size(), part.find_first_not_of('-'));
+  return part.size() - dashes >= kShortestPart && whole.starts_with(part);
+}
 
 }  // namespace
 
 std::string nearest_name(std::string_view got, const std::vector<std::string>& known) {
-  std::string nearest;
+  std::string nearest, part;
   if (got.size() > kLongestName) return nearest;
-  size_t fewest = std::max<size_t>(1, got.size() / 3) + 1;
+  const std::string typed = folded(got);
+  size_t fewest = std::max<size_t>(1, got.size() / 3) + 1, most_shared = 0;
   for (const std::string& name : known) {
-    const size_t edits = name.size() > kLongestName ? fewest : edit_distance(got, name);
+    if (name.size() > kLongestName) continue;
+    const std::string other = folded(name);
+    const size_t edits = edit_distance(typed, other), shared = std::min(typed.size(), other.size());
     if (edits < fewest) {
       fewest = edits;
       nearest = name;
     }
+    if (shared > most_shared && begins(typed, other)) {
+      most_shared = shared;
+      part = name;
+    }
   }
-  return nearest;
+  return nearest.empty() ? part : nearest;
 }
 
 std::string did_you_mean(std::string_view got, const std::vector<std::string>& known) {

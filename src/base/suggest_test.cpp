@@ -15,6 +15,18 @@ TEST(Suggest, FindsTheMistypedName) {
   EXPECT_EQ(nearest_name("info", kNames), "info");
 }
 
+TEST(Suggest, FindsANameByItsBeginningAndInAnyCase) {
+  const std::vector<std::string> names = {"--batch", "rms-norm", "f32",      "bf16",
+                                          "--s",     "decoder",  "deep-norm"};
+  EXPECT_EQ(nearest_name("--batch-size", names), "--batch");
+  EXPECT_EQ(nearest_name("rms", names), "rms-norm");
+  EXPECT_EQ(nearest_name("BF16", names), "bf16");
+  EXPECT_EQ(nearest_name("DeepNorm", names), "deep-norm");
+  EXPECT_EQ(nearest_name("decoder-only", names), "decoder");
+  EXPECT_EQ(nearest_name("--sample", names), "") << "one letter is no beginning";
+  EXPECT_EQ(nearest_name("de", names), "");
+}
+
 TEST(Suggest, AnotherWordIsNotAMistypedOne) {
   EXPECT_EQ(nearest_name("export", kNames), "");
   EXPECT_EQ(nearest_name("", kNames), "");

@@ -10,6 +10,7 @@
 #include "model/config_json.h"
 #include "plumb/error.h"
 #include "plumb/model.h"
+#include "plumb/suggest.h"
 
 namespace plumb {
 namespace {
@@ -149,8 +150,10 @@ const Family& family(const std::string& model_type) {
   for (const Family* f : kFamilies) {
     if (f->type == model_type) return *f;
   }
-  throw Error(ErrorKind::unsupported, fmt::format("model_type \"{}\" is not supported; plumb knows {}",
-                                                  model_type, fmt::join(family_names(), ", ")));
+  const std::vector<std::string> known = family_names();
+  throw Error(ErrorKind::unsupported,
+              fmt::format("model_type \"{}\" is not supported; plumb knows {}{}", model_type,
+                          fmt::join(known, ", "), did_you_mean(model_type, known)));
 }
 
 std::string file_name(const Family& family, std::string_view parameter) {

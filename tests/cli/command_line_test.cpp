@@ -33,6 +33,10 @@ TEST(CommandLine, WrongOnesEndInOneLine) {
   expect_usage_error({"two\nlines"}, "two lines");
   expect_usage_error({"tokenizer", "train", "--out", "x", "--vocab-size", "2"},
                      "(plumb tokenizer train --help lists");
+  expect_usage_error({"tokenizer", "train", "--out", "x", "--kind", "Bytes"}, "did you mean \"bytes\"?");
+  // Before the first case is measured.
+  expect_usage_error({"bench", "--json", "train-f32", "nrom"},
+                     "no bench case \"nrom\"; did you mean \"norm\"?");
 }
 
 TEST(CommandLine, OutputThatCannotBeWrittenIsAnError) {
