@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/progress.h"
+#include "plumb/error.h"
 #include "plumb/threads.h"
 
 namespace plumb {
@@ -32,6 +33,13 @@ Machine machine() {
 std::string describe(const Machine& machine) {
   return fmt::format("{}, {} of {} threads, {}", machine.processor, threads(), machine.cores,
                      format_bytes(static_cast<double>(machine.memory)));
+}
+
+void expect_memory(double bytes, const std::string& what) {
+  const auto most = static_cast<double>(machine().memory);
+  if (bytes <= most) return;
+  throw Error(ErrorKind::config, fmt::format("{} would take {} of memory; this machine has {}", what,
+                                             format_bytes(bytes), format_bytes(most)));
 }
 
 int64_t peak_resident_bytes() {

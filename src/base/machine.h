@@ -14,6 +14,10 @@ struct Machine {
 Machine machine();
 std::string describe(const Machine& machine);  // "AMD EPYC 9B14, 2 of 2 threads, 24.9 GB"
 
+// Throws Error(config) where `bytes` are more than this machine has: better than to be killed on the way to
+// them.
+void expect_memory(double bytes, const std::string& what);  // "the model's weights"
+
 int64_t peak_resident_bytes();  // most memory that this process held since it began, or since the next
 void forget_peak_resident();    // where the system can; elsewhere the peak stays that of the whole process
 

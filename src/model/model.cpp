@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/machine.h"
 #include "model/cost.h"
 #include "model/families.h"
 #include "model/generation_defaults.h"
@@ -30,6 +31,14 @@ std::string_view torch_name(StoredType type) {
   return type == StoredType::f32 ? "float32" : type == StoredType::bf16 ? "bfloat16" : "float16";
 }
 
+// What a model that trains holds: each number, and its gradient.
+void expect_room(const ParameterTable& table) {
+  double bytes = 0;
+  for (const auto& p : table.all())
+    bytes += (p->trainable ? 8.0 : 4.0) * static_cast<double>(p->shape.numel());
+  expect_memory(bytes, "the model's weights and their gradients");
+}
+
 }  // namespace
 
 struct Model::Impl {
@@ -51,6 +60,7 @@ Model Model::create(const ModelConfig& config, uint64_t seed) {
   if (std::string why; !family_fits(config, &why)) throw Error(ErrorKind::config, why);
   Model model;
   model.impl_ = std::make_unique<Impl>(config);
+  expect_room(model.impl_->transformer.parameters());
   model.impl_->transformer.parameters().initialize(seed);
   model.impl_->trainable = model.impl_->fresh = true;
   if (wants_profile(config)) profile_shortcuts(model.impl_->transformer, seed);

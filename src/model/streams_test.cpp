@@ -152,6 +152,10 @@ TEST(MixedStreams, WhatDoesNotGoWithThemIsRefused) {
   refused("alpha", [](ModelConfig& c) { c.layer.gate = GateKind::scalar; });
   refused("alpha", [](ModelConfig& c) { c.layer.shortcut = GateKind::vector; });
   refused("parallel", [](ModelConfig& c) { c.layer.parallel = Parallel::one_norm; });
+  refused("streams is 3", [](ModelConfig& c) {  // without maps there is one stream
+    c.layer.placement = Placement::pre_norm;
+    c.layer.streams = 3;
+  });
   refused("streams in layer 2 is 1", [](ModelConfig& c) {
     LayerRun run{.first = 2, .count = 1, .layer = c.layer};
     run.layer.placement = Placement::pre_norm;

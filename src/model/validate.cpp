@@ -9,6 +9,8 @@
 namespace plumb {
 namespace {
 
+constexpr int64_t kMostLayers = 100000, kMostWidth = 1 << 20;
+
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ErrorKind::config, message);
 }
@@ -24,6 +26,12 @@ void at_most(const char* name, int64_t value, int64_t most) {
 }
 void probability(const char* name, double value) {
   if (!(value >= 0 && value < 1)) fail(fmt::format("{} is {}, and has to be in [0, 1)", name, value));
+}
+
+// Of what is computed with in f32.
+void in_range(const std::string& name, double value) {
+  if (!(std::abs(value) <= 1e30))
+    fail(fmt::format("{} is {}, and has to be of a size up to 1e30", name, value));
 }
 
 void validate_attention(const ModelConfig& config, const LayerConfig& given, const LayerConfig& c,
@@ -66,6 +74,25 @@ void validate_experts(const LayerConfig& c, const std::string& at) {
   }
 }
 
+// What would be passed over in silence: norms where there are none, gains that start at 0 and get no 1 added.
+void validate_norms(const LayerConfig& given, const LayerConfig& c, const std::string& at) {
+  using enum NormKind;
+  const bool adds_one = (c.norm == layer_norm || c.norm == rms_norm) && c.norm_affine;
+  if (c.norm_unit_offset && !adds_one) {
+    fail(fmt::format("norm_unit_offset{} is for the gains of layer-norm and rms-norm; the norm is {}{}", at,
+                     enum_name(c.norm), c.norm_affine ? "" : " without gains"));
+  }
+  if (c.norm != none) return;
+  const auto needs_a_kind = [&](const char* name, bool wanted) {
+    if (wanted) fail(fmt::format("{}{} asks for a norm, and norm is none", name, at));
+  };
+  needs_a_kind("norm_in", given.norm_in.value_or(false));
+  needs_a_kind("norm_inner", given.norm_inner.value_or(false));
+  needs_a_kind("norm_branch", given.norm_branch.value_or(false));
+  needs_a_kind("norm_out", given.norm_out.value_or(false));
+  needs_a_kind("qk_norm", given.qk_norm != QkNorm::none);
+}
+
 // nGPT is one model: of all layers, with all that keeps its vectors at length 1.
 void validate_unit(const ModelConfig& config, const SublayerFormula& f, const std::string& at) {
   const Side side = config.has_decoder() ? Side::decoder : Side::encoder;
@@ -86,7 +113,12 @@ void validate_unit(const ModelConfig& config, const SublayerFormula& f, const st
 
 // Where several streams are mixed, the maps take the place of alpha and g.
 void validate_mixing(const SublayerFormula& f, const LayerConfig& c, const std::string& at) {
-  if (f.mixing == Mixing::none) return;
+  if (f.mixing == Mixing::none) {
+    if (c.streams != LayerConfig{}.streams)
+      fail(
+          fmt::format("streams is {}{}, and nothing mixes several streams there: set mixing", c.streams, at));
+    return;
+  }
   if (f.streams < 2 || f.streams > 8)
     fail(fmt::format("streams is {}{}, and has to be between 2 and 8 where they are mixed", f.streams, at));
   if (f.norm_out) fail(fmt::format("norm_out{} does not go with several streams (mixing)", at));
@@ -111,6 +143,12 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   at_most("head_dim", c.head_dim, 1 << 16);
   if (!(c.norm_eps > 0 && c.norm_eps < 1))
     fail(fmt::format("norm_eps is {}{}, and has to be in (0, 1)", c.norm_eps, at));
+  validate_norms(given, c, at);
+  in_range("alpha" + at, given.alpha.value_or(1));
+  in_range("s" + at, given.s.value_or(1));
+  in_range("gate_value" + at, given.gate_value.value_or(1));
+  in_range("dual" + at, given.dual.value_or(0));
+  in_range("attention_scale" + at, c.attention_scale);
   const SublayerFormula f = sublayer_formula(config, side, index);
   if (f.reparam == Reparam::sigma && f.output_gain == 0) {
     fail(fmt::format("reparam{} is sigma, which divides by spectral norms; placement {} starts matrices at 0",
@@ -167,12 +205,12 @@ void validate(const ModelConfig& c) {
   positive("width", c.width);
   positive("max_length", c.max_length);
   at_most("vocab_size", c.vocab_size, 1 << 28);
-  at_most("width", c.width, 1 << 20);
+  at_most("width", c.width, kMostWidth);
   at_most("max_length", c.max_length, 1 << 24);
   not_negative("encoder_layers", c.encoder_layers);
   not_negative("decoder_layers", c.decoder_layers);
-  at_most("encoder_layers", c.encoder_layers, 100000);
-  at_most("decoder_layers", c.decoder_layers, 100000);
+  at_most("encoder_layers", c.encoder_layers, kMostLayers);
+  at_most("decoder_layers", c.decoder_layers, kMostLayers);
   if (!c.has_encoder() && !c.has_decoder())
     fail("encoder_layers and decoder_layers are both 0: there is no model");
   validate_runs(c.encoder_runs, c.encoder_layers, "encoder");
@@ -189,11 +227,16 @@ void validate(const ModelConfig& c) {
   probability("attention_dropout", c.attention_dropout);
   probability("embedding_dropout", c.embedding_dropout);
   if (!(c.init_std > 0)) fail(fmt::format("init_std is {}, and has to be positive", c.init_std));
+  in_range("init_std", c.init_std);
+  in_range("embedding_scale", c.embedding_scale);
   not_negative("base_layers", c.base_layers);
   not_negative("base_width", c.base_width);
+  at_most("base_layers", c.base_layers, kMostLayers);
+  at_most("base_width", c.base_width, kMostWidth);
   if (!(c.depth_alpha >= 0 && c.depth_alpha <= 2))
     fail(fmt::format("depth_alpha is {}, and has to be in [0, 2]", c.depth_alpha));
   if (!(c.router_aux >= 0)) fail(fmt::format("router_aux is {}, and can't be negative", c.router_aux));
+  in_range("router_aux", c.router_aux);
   not_negative("token_types", c.token_types);
   if (c.token_types > 0 && !c.has_encoder()) fail("token_types are for models with an encoder");
   validate_ids(c);

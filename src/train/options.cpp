@@ -32,32 +32,32 @@ struct Bounds {
   }
 };
 
-constexpr double kInfinity = INFINITY;
-constexpr double kMost = 1e15;  // counts beyond it are slips, and their products would overflow
+constexpr double kLargest = 3e38;  // as far as f32 goes
+constexpr double kMost = 1e15;     // counts beyond it are slips, and their products would overflow
 constexpr Bounds kBounds[] = {
     {"steps", 1, kMost},
     {"batch", 1, 1e6},
     {"accumulation", 1, 1e6},
     {"length", 1, 1e8},
-    {"lr", 0, kInfinity, true},
+    {"lr", 0, kLargest, true},
     {"beta1", 0, 1, false, true},
     {"beta2", 0, 1, false, true},
-    {"eps", 0, kInfinity, true},
-    {"weight_decay", 0, kInfinity},
+    {"eps", 0, kLargest, true},
+    {"weight_decay", 0, kLargest},
     {"momentum", 0, 1, false, true},
-    {"muon_lr", 0, kInfinity, true},
+    {"muon_lr", 0, kLargest, true},
     {"warmup", 0, kMost},
     {"min_lr", 0, 1},
     {"decay_fraction", 0, 1},
-    {"clip", 0, kInfinity},
+    {"clip", 0, kLargest},
     {"label_smoothing", 0, 1, false, true},
-    {"z_loss", 0, kInfinity},
+    {"z_loss", 0, kLargest},
     {"eval_every", 0, kMost},
     {"eval_batches", 0, kMost},
     {"checkpoint_every", 0, kMost},
     {"keep_checkpoints", 1, kMost},
     {"spike_window", 0, 1e6},
-    {"spike_z", 0, kInfinity, true},
+    {"spike_z", 0, kLargest, true},
     {"most_skips", 1, kMost},
 };
 

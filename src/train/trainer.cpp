@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/progress.h"
 #include "kernels/gemm.h"
 #include "kernels/reduce.h"
@@ -92,6 +93,14 @@ void freeze(Model& model, const std::vector<std::string>& prefixes) {
 Model& prepared(Model& model, const Dataset& data, const TrainOptions& options) {
   validate(options);
   check_fit(model.config(), data, options);
+  if (!options.recompute) {
+    const ModelCost cost = model.cost(options.length);
+    const auto tokens = static_cast<double>(options.batch * options.length);
+    expect_memory(static_cast<double>(cost.weight_bytes) +
+                      static_cast<double>(cost.activation_bytes_per_token) * tokens,
+                  fmt::format("a micro-batch of {} sequences (--batch) of {} tokens (--length)",
+                              options.batch, options.length));
+  }
   data.batch(1, 0, 1, options.length);  // throws where the text is too short for one window
   model.make_trainable();
   freeze(model, options.freeze);
