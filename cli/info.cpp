@@ -115,6 +115,20 @@ const char* placement_words(Placement placement) {
   return "";
 }
 
+// Fields of the formula that are set besides the placement: not all of them show in it.
+std::string opened_words(const LayerConfig& l) {
+  std::string words;
+  const auto list = [&](const char* name, const auto& value, const char*) {
+    using Field = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<Field, std::optional<typename Unwrapped<Field>::type>>) {
+      if (value)
+        words += fmt::format("{}{} = {}", words.empty() ? "; set: " : ", ", name, value_toml(*value));
+    }
+  };
+  visit_layer(l, list);
+  return words;
+}
+
 std::string attention_words(const LayerConfig& l) {
   std::string words = fmt::format("{} heads of {}", l.heads, l.head_dim);
   if (l.kv_heads != l.heads) words += fmt::format(" on {} of keys and values", l.kv_heads);
@@ -144,8 +158,9 @@ void print_run(const Run& r) {
   const std::string attends = r.formula.str(), transforms = r.transform.str();
   fmt::print("  {} {}: {}{}\n", side_name(r.side), layers, attends,
              attends == transforms ? "" : fmt::format(" (attention), {} (feed-forward)", transforms));
-  fmt::print("    {}: {}{}\n", enum_name(r.layer.placement), placement_words(r.layer.placement),
-             r.layer.parallel == Parallel::no ? "" : "; attention and feed-forward side by side");
+  fmt::print("    {}: {}{}{}\n", enum_name(r.layer.placement), placement_words(r.layer.placement),
+             r.layer.parallel == Parallel::no ? "" : "; attention and feed-forward side by side",
+             opened_words(r.layer));
   fmt::print("    {}; {}; {}\n", norm_words(r.layer), attention_words(r.layer), feed_forward_words(r.layer));
 }
 

@@ -96,6 +96,11 @@ TEST(Info, RecipesNeedNoModel) {
   write_file(folder / "r.toml", "kind = \"decoder\"\nlayers = 2\nplacement = \"sandwich\"\n");
   const auto own = run_plumb({"info", folder / "r.toml"});
   EXPECT_TRUE(says(own.out, "decoder layers 0 to 1: y = x + N(F(N(x)))")) << own.out << own.err;
+  EXPECT_FALSE(says(own.out, "set:")) << own.out;
+  write_file(folder / "r.toml", "kind = \"decoder\"\nlayers = 2\nnorm-inner = true\ngate = \"vector\"\n");
+  const auto opened = run_plumb({"info", folder / "r.toml"});
+  EXPECT_TRUE(says(opened.out, "a norm before each branch; set: norm_inner = true, gate = \"vector\""))
+      << opened.out;
   const auto unknown = run_plumb({"info", "gpt2-124"});
   EXPECT_TRUE(is_one_line_error(unknown, 2)) << unknown.err;
   EXPECT_TRUE(says(unknown.err, "did you mean \"gpt2-124m\"")) << unknown.err;
