@@ -6,7 +6,7 @@
 #include "plumb/error.h"
 #include "plumb/trainer.h"
 #include "probe_flags.h"
-#include "recipe.h"
+#include "run_settings.h"
 
 namespace plumb::cli {
 namespace {
@@ -43,16 +43,17 @@ void evaluate_task(const EvalSettings& s, const Model& model, RunObserver* obser
     throw Error(ErrorKind::usage,
                 fmt::format("--task {} is for an encoder-decoder that was trained on it", s.task));
   }
-  if (s.length == 0) {
-    throw Error(ErrorKind::usage, "--task needs --length: the length that the model was trained at");
+  const int64_t length = s.length > 0 ? s.length : trained_length(s.model);
+  if (length == 0) {
+    throw Error(
+        ErrorKind::usage,
+        "--task needs --length, the length that the model was trained at: there is no recipe of a run");
   }
-  print(evaluate(model, data,
-                 {.split = Split::test,
-                  .batch = s.batch,
-                  .length = s.length,
-                  .dtype = s.dtype,
-                  .observer = observer}),
-        s.length);
+  print(
+      evaluate(
+          model, data,
+          {.split = Split::test, .batch = s.batch, .length = length, .dtype = s.dtype, .observer = observer}),
+      length);
 }
 
 void evaluate_text(const EvalSettings& s, const Model& model, RunObserver* observer) {
@@ -110,7 +111,9 @@ void add_eval(CLI::App& app) {
   sub->add_option("--text", s->text, "UTF-8 file, or folder of them; all of it is read");
   sub->add_option("--task", s->task, "synthetic task of an encoder-decoder: copy, reverse or sort");
   sub->add_option("--examples", s->examples, "unseen examples of the task (default: 1000)");
-  sub->add_option("--length", s->length, "tokens read at once (default: the model's longest, at most 1024)");
+  sub->add_option(
+      "--length", s->length,
+      "tokens read at once (default: the model's longest, at most 1024; of a task what its run had)");
   sub->add_option("--batch", s->batch, "sequences side by side");
   sub->add_option("--ids", s->ids, "token ids, in place of a text")->delimiter(',');
   sub->add_option("--decoder-ids", s->decoder_ids, "token ids of an encoder-decoder's decoder")

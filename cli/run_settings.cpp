@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "model_folder.h"
 #include "plumb/error.h"
 
 namespace plumb::cli {
@@ -57,6 +58,19 @@ void refuse_negative(const TrainCommand& c) {
   }
 }
 
+// A kind of norm that is asked for where the placement brings its own, and would be passed over in silence.
+void refuse_norm(const TrainCommand& c) {
+  const LayerConfig& l = c.config.layer;
+  const auto refuse = [&](NormKind own, const char* why) {
+    if (c.settings.value("norm").empty() || l.norm == own || l.norm == LayerConfig{}.norm) return;
+    throw Error(ErrorKind::usage, fmt::format("--norm is {}, and placement {} has {}: leave it out",
+                                              enum_name(l.norm), enum_name(l.placement), why));
+  };
+  if (l.placement == Placement::ngpt) refuse(NormKind::scale_norm, "its own, x / |x|");
+  if (l.placement == Placement::fixup && l.norm != NormKind::none)
+    refuse(NormKind::shift, "shifts in place of norms");
+}
+
 // The vocabulary that a run's tokenizer will have at most, where the recipe leaves it to that.
 int64_t vocabulary(const RunSettings& run) {
   if (!run.task.empty()) return Dataset::synthetic(run.task, {}).tokenizer().vocab_size();
@@ -88,7 +102,8 @@ void add_settings(TrainCommand& c) {
   visit_train(c.options, into("Training"));
   const auto model = into(kModelGroup);
   model("kind", r.kind, "what kind of model (default: encoder-decoder for a task, else what the layers say)");
-  model("layers", r.layers, "layers of the encoder, the decoder or both, by kind (0: as said one by one)");
+  model("layers", r.layers,
+        "layers of the encoder, the decoder or both, by kind, where no flag says them one by one");
   visit(c.config, model);
 }
 
@@ -102,12 +117,13 @@ void resolve_kind(TrainCommand& c) {
   }
   const int64_t layers = r.layers > 0 ? r.layers : std::max(m.encoder_layers, m.decoder_layers);
   const bool both = *r.kind == ModelKind::encoder_decoder;
-  const auto count = [&](ModelKind own, int64_t said) {
+  const auto count = [&](ModelKind own, const char* flag, int64_t said) {
     if (!both && *r.kind != own) return int64_t{0};
-    return r.layers == 0 && said > 0 ? said : layers;
+    return said > 0 && (r.layers == 0 || c.settings.has_flag(flag)) ? said : layers;
   };
-  m.encoder_layers = count(ModelKind::encoder, m.encoder_layers);
-  m.decoder_layers = count(ModelKind::decoder, m.decoder_layers);
+  m.encoder_layers = count(ModelKind::encoder, "encoder-layers", m.encoder_layers);
+  m.decoder_layers = count(ModelKind::decoder, "decoder-layers", m.decoder_layers);
+  r.layers = 0;  // the saved recipe says them one by one
   if (both && r.task.empty()) {
     throw Error(ErrorKind::usage, "an encoder-decoder learns a task: --task copy, reverse or sort");
   }
@@ -124,6 +140,7 @@ void resolve_config(TrainCommand& c) {
     if (!type.empty()) c.config = family_default(type);
     c.settings.apply();
     refuse_negative(c);
+    refuse_norm(c);
     resolve_kind(c);
   } else {
     const std::string flag = c.settings.flag_of_group(kModelGroup);
@@ -132,6 +149,18 @@ void resolve_config(TrainCommand& c) {
     c.settings.apply([](const std::string& group) { return group != kModelGroup; });
     refuse_negative(c);
   }
+}
+
+int64_t trained_length(const std::string& model) {
+  std::error_code none;  // then there is no recipe
+  const fs::path folder = fs::weakly_canonical(model_folder(model), none);
+  const std::string path = (folder.parent_path() / "recipe.toml").string();
+  if (!fs::exists(path, none)) return 0;
+  TrainCommand c;
+  add_settings(c);
+  c.settings.load(read_text(path), path);
+  c.settings.apply();
+  return c.options.length;
 }
 
 Tokenizer make_tokenizer(const TrainCommand& c) {

@@ -48,9 +48,11 @@ void resolve_config(TrainCommand& c);
 // The model of a recipe that need not be run: resolves it, and takes the vocabulary that its tokenizer will
 // have at most. Not validated.
 ModelConfig recipe_config(TrainCommand& c);
+// The length that a run's model was trained at, by the recipe beside it; 0 where there is none.
+int64_t trained_length(const std::string& model);
 // The tokenizer of a run: the one it saved, that of the model it starts from, or what the recipe says.
 Tokenizer make_tokenizer(const TrainCommand& c);
-// The kind that is not said, and the layers of each side by it.
+// The kind that is not said, and the layers of each side by it: a flag for one side wins over --layers.
 void resolve_kind(TrainCommand& c);
 
 }  // namespace plumb::cli

@@ -1,5 +1,6 @@
 // `plumb eval` on a model that was just trained.
 #include <cmath>
+#include <filesystem>
 
 #include "model/safetensors.h"
 #include "train_run.h"
@@ -52,7 +53,16 @@ TEST_F(TrainCommand, EvalAsksATaskForUnseenExamples) {
   EXPECT_GE(j.at("targets"), 40 * 4) << "three symbols and the end";
   EXPECT_GE(j.at("exact"), 0);
   EXPECT_LT(j.at("exact"), 0.5) << "two steps do not teach it";
-  expect_error(plumb({"eval", "run", "--task", "reverse"}), 2, {"--task needs --length"});
+  // A run's recipe says the length, and a model folder alone does not.
+  for (const char* model : {"run", "run/model"}) {
+    const ProcessResult own = plumb({"eval", model, "--task", "reverse", "--examples", "40"});
+    ASSERT_EQ(own.exit_code, 0) << own.err;
+    const auto by_recipe = nlohmann::json::parse(own.out);
+    EXPECT_EQ(by_recipe.at("length"), 16);
+    EXPECT_EQ(by_recipe.at("loss"), j.at("loss"));
+  }
+  std::filesystem::copy(folder / "run/model", folder / "alone");
+  expect_error(plumb({"eval", "alone", "--task", "reverse"}), 2, {"--task needs --length"});
   expect_error(plumb({"eval", "run", "--task", "revers", "--length", "16"}), 2, {"revers", "reverse"});
   expect_error(plumb({"eval", "run", "--task", "sort", "--length", "16", "--examples", "0"}), 2,
                {"0 examples"});

@@ -62,6 +62,9 @@ TEST_F(TrainErrors, Flags) {
   expect_flag_error({"--seed", "18446744073709551616"}, 2, {"--seed is 18446744073709551616: expected"});
   expect_flag_error({"--seed", "-"}, 2, {"--seed is \"-\": expected a whole number"});
   expect_flag_error({"--placement", "pre-nrom"}, 2, {"--placement", "did you mean \"pre-norm\"?"});
+  expect_flag_error({"--dtype", "BF16"}, 2, {"--dtype", "did you mean \"bf16\"?"});
+  expect_flag_error({"--norm", "rms"}, 2, {"--norm", "did you mean \"rms-norm\"?"});
+  expect_flag_error({"--batch-size", "3"}, 2, {"--batch-size; did you mean \"--batch\"?"});
   for (const char* flag : {"--probe-every", "--sample-tokens", "--layers", "--vocab-size"})
     expect_flag_error({flag, "-1"}, 2, {flag + std::string(" is -1: it has to be at least 0")});
   expect_flag_error({"--tokenizer", "bpe", "--vocab-size", "99999999999999"}, 2,
@@ -76,7 +79,18 @@ TEST_F(TrainErrors, ConfigsThatCannotBe) {
   expect_flag_error({"--kv-heads", "3"}, 1, {"kv_heads"});
   expect_flag_error({"--dropout", "1.5"}, 1, {"dropout"});
   expect_flag_error({"--length", "33"}, 2, {"--length is 33", "32"});
-  expect_flag_error({"--model-type", "gtp2"}, 1, {"gtp2", "gpt2"});
+  expect_flag_error({"--model-type", "gtp2"}, 1, {"gtp2", "did you mean \"gpt2\"?"});
+  expect_flag_error({"--alpha", "1e300"}, 1, {"alpha is 1e+300", "1e30"});
+  expect_flag_error({"--lr", "1e300"}, 2, {"--lr is 1e+300", "at most 3e+38"});
+  expect_flag_error({"--heads", "65536", "--head-dim", "65536"}, 1,
+                    {"weights and their gradients", "this machine has"});
+  expect_flag_error({"--layers", "100000", "--ffn-width", "16777216"}, 1, {"this machine has"});
+  expect_flag_error({"--batch", "1000000", "--ffn-width", "100000"}, 1,
+                    {"1000000 sequences (--batch)", "this machine has"});
+  expect_flag_error({"--placement", "ngpt", "--norm", "layer-norm"}, 2,
+                    {"--norm is layer-norm", "ngpt", "its own"});
+  expect_flag_error({"--placement", "fixup", "--norm", "dyt"}, 2, {"--norm is dyt", "fixup", "shifts"});
+  expect_flag_error({"--streams", "3"}, 1, {"streams is 3", "mixing"});
 }
 
 TEST_F(TrainErrors, Texts) {

@@ -112,6 +112,31 @@ TEST_F(TrainCommand, FlagsWinOverTheRecipeAndTheResolvedOneIsSaved) {
   EXPECT_TRUE(std::filesystem::exists(folder / "runs/mine-2/report.html"));
 }
 
+// A recipe's layers are of both sides; a flag for one of them says otherwise, also when the saved recipe
+// runs.
+TEST_F(TrainCommand, AFlagForOneSidesLayersWinsOverTheRecipesLayers) {
+  const auto layers_of = [&](const std::string& run) {
+    const auto config = nlohmann::json::parse(read_file(folder / (run + "/model/config.json")));
+    return std::pair(config.at("encoder_layers").get<int>(), config.at("decoder_layers").get<int>());
+  };
+  const std::vector<std::string> small = {"--steps", "1", "--batch",       "2", "--width",         "16",
+                                          "--heads", "2", "--probe-every", "0", "--sample-tokens", "0"};
+  const auto run = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), "train");
+    flags.insert(flags.end(), small.begin(), small.end());
+    const ProcessResult r = plumb(flags);
+    ASSERT_EQ(r.exit_code, 0) << r.err;
+  };
+  run({"default", "--text", "text.txt", "--tokenizer", "bytes", "--decoder-layers", "2", "--out", "decoder"});
+  EXPECT_EQ(layers_of("decoder"), std::pair(0, 2));
+  run({"reverse", "--decoder-layers", "3", "--out", "both"});
+  EXPECT_EQ(layers_of("both"), std::pair(2, 3));
+  run({"both/recipe.toml", "--out", "again"});
+  EXPECT_EQ(layers_of("again"), std::pair(2, 3));
+  run({"both/recipe.toml", "--layers", "1", "--out", "fewer"});
+  EXPECT_EQ(layers_of("fewer"), std::pair(1, 1));
+}
+
 // Every built-in recipe, cut down to a size that a test can afford.
 TEST_F(TrainCommand, EverySeedOf64BitsRunsAndGoesOn) {
   const std::string most = "18446744073709551615", beyond_toml = "9223372036854775808";
