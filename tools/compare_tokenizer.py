@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what the `tokenizers` package makes of a tokenizer.json, and checks this project's ids against it.
 
-    tools/compare_tokenizer.py RUN/tokenizer.json --cases 20000 --test build/tests/golden_test
+    tools/compare_tokenizer.py RUN/tokenizer.json --cases 20000 --test build/tests/tokenizer_test
     tools/compare_tokenizer.py RUN/tokenizer.json --cases 100 --keep FOLDER
 
 Random Unicode text of all planes, blanks, contractions, special tokens written out; special tokens parsed and not parsed.
@@ -75,7 +75,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--text", help="a file whose lines are cases too")
     parser.add_argument("--keep", help="write tokenizer.json and cases.json to this folder")
-    parser.add_argument("--test", help="the golden_test program, run on the cases")
+    parser.add_argument("--test", help="the tokenizer_test program, run on the cases")
     parser.add_argument("--transformers", action="store_true")
     options = parser.parse_args()
 
@@ -96,7 +96,7 @@ def main():
         check_transformers(os.path.dirname(os.path.abspath(options.tokenizer)))
     code = 0
     if options.test:
-        code = subprocess.call([options.test, "--gtest_filter=Tokenizer.FoldersOfTheEnvironment"],
+        code = subprocess.call([options.test],
                                env={**os.environ, "PLUMB_TOKENIZERS": folder})
     if not options.keep:
         shutil.rmtree(folder)

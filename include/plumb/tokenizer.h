@@ -22,6 +22,41 @@ struct TokenizerTraining {
   std::function<void(std::string_view phase, uint64_t done, uint64_t total)> progress;  // may be empty
 };
 
+// [begin, end) in a text.
+struct TextSpan {
+  uint32_t begin = 0, end = 0;
+  bool operator==(const TextSpan&) const = default;
+};
+
+enum class OffsetUnit { none, bytes, code_points };
+
+struct EncodeOptions {
+  bool add_special = true;     // what the file's post-processor adds around a text ("[CLS]" and so on)
+  bool parse_special = false;  // special tokens written out in the text are those tokens, not text
+  OffsetUnit offsets = OffsetUnit::none;
+  bool tokens = false;  // also as text
+};
+
+// What a model is given for a text or a pair of texts: a value for each token. offsets and tokens are empty
+// unless they were asked for.
+struct Encoding {
+  std::vector<int32_t> ids, type_ids;
+  std::vector<uint8_t> special_mask;    // 1: a template or padding added it
+  std::vector<uint8_t> attention_mask;  // 0: padding
+  std::vector<int8_t> sequence;  // the text that it is from: 0, or 1 for the second of a pair; -1 for neither
+  std::vector<TextSpan> offsets;  // in that text; {0, 0} where there is none
+  std::vector<std::string>
+      tokens;  // an added or unknown one as the text has it, others as the vocabulary does
+  std::vector<Encoding> overflow;  // what truncation cut off, in windows of the same make
+
+  size_t size() const { return ids.size(); }
+};
+
+struct TextInput {
+  std::string_view text;
+  std::optional<std::string_view> pair = std::nullopt;
+};
+
 // Takes a tokenizer's ids one by one and gives out text as soon as it is certain; never half a character.
 class StreamDecoder {
  public:
@@ -43,7 +78,7 @@ class StreamDecoder {
 //
 // encode() wants valid UTF-8 (Error(input) with the byte offset otherwise). Special tokens written out in the
 // text are ordinary text unless `parse_special`. decode() is always valid UTF-8: bytes that form no character
-// become U+FFFD. Byte-level vocabularies are lossless: decode(encode(text)) == text.
+// become U+FFFD. Byte-level vocabularies without a normalizer are lossless: decode(encode(text)) == text.
 class Tokenizer {
  public:
   // Ids 0 to 255 are the bytes; then <|endoftext|> (bos and eos) 256, <|pad|> 257, <|mask|> 258.
@@ -61,15 +96,23 @@ class Tokenizer {
   static Tokenizer train_bpe(const std::vector<std::string>& paths, const TokenizerTraining& options = {});
 
   // A tokenizer.json, or a folder that holds one. Roles come from tokenizer_config.json or
-  // special_tokens_map.json beside it, else from the usual names. What this build cannot follow exactly is
-  // Error(unsupported) that names it.
+  // special_tokens_map.json beside it, else from the usual names. Error(file) names the entry that is
+  // malformed, Error(unsupported) the component or pattern that this build cannot follow
+  // (docs/tokenizers.md).
   static Tokenizer load(const std::string& path);
 
   // To a path ending in ".json": that file. Otherwise a folder, made if need be: tokenizer.json and
   // tokenizer_config.json (the roles), as the Hugging Face libraries read them. Written beside and renamed.
   void save(const std::string& path) const;
 
+  // The ids of the text alone: nothing added, truncated or padded.
   std::vector<int32_t> encode(std::string_view text, bool parse_special = false) const;
+
+  // All that the file does for a text or a pair: special tokens around it, truncation, padding. A batch is
+  // padded together and encoded in threads. Error(input) also where truncation cannot fit.
+  Encoding encode_input(const TextInput& input, const EncodeOptions& options = {}) const;
+  std::vector<Encoding> encode_batch(std::span<const TextInput> inputs,
+                                     const EncodeOptions& options = {}) const;
 
   // Special tokens are left out unless `keep_special`. An id outside the vocabulary is Error(input).
   std::string decode(std::span<const int32_t> ids, bool keep_special = false) const;

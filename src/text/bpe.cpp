@@ -8,11 +8,13 @@
 #include <queue>
 
 #include "base/check.h"
+#include "base/random.h"
 
 namespace plumb {
 namespace {
 
 constexpr size_t kShort = 64;  // up to here a scan for the lowest rank beats a heap
+constexpr uint64_t kDropoutSeed = 0x6272646f;
 constexpr uint64_t kNoPair = ~0ull;
 constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
 
@@ -80,9 +82,9 @@ const Bpe::Entry* Bpe::find(int32_t left, int32_t right) const {
   return nullptr;
 }
 
-size_t Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
+size_t Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids, const Vocabulary* whole) const {
   PLUMB_CHECK(owner_ != 0);
-  const bool small = word.size() <= Memory::kBytes && !merges_.empty();
+  const bool small = word.size() <= Memory::kBytes && (whole || !merges_.empty());
   Memory::Slot* slot = nullptr;
   if (small) {
     slot = &memory.place(word, owner_);
@@ -93,16 +95,16 @@ size_t Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids) const 
     }
   }
   const size_t first = ids.size();
-  for (size_t i = 0; i < word.size(); ++i) {
-    const int32_t id = byte_ids_[static_cast<unsigned char>(word[i])];
-    if (id < 0) return i;
-    ids.push_back(id);
-  }
-  if (merges_.empty()) return word.size();
-  if (word.size() <= kShort) {
-    ids.resize(first + merge_short(ids.data() + first, word.size()));
+  const int32_t known = whole ? whole->find(word) : -1;
+  if (known >= 0) {
+    ids.push_back(known);
   } else {
-    merge_long(ids, first);
+    for (size_t i = 0; i < word.size(); ++i) {
+      const int32_t id = byte_ids_[static_cast<unsigned char>(word[i])];
+      if (id < 0) return i;
+      ids.push_back(id);
+    }
+    merge(ids, first, nullptr);
   }
   const size_t count = ids.size() - first;
   if (small && count <= Memory::kIds) {
@@ -115,8 +117,22 @@ size_t Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids) const 
   return word.size();
 }
 
+void Bpe::merge(std::vector<int32_t>& ids, size_t first, std::vector<uint32_t>* lengths) const {
+  const size_t count = ids.size() - first;
+  if (merges_.empty() || count < 2) return;
+  if (count > kShort) return merge_long(ids, first, lengths, 0);
+  const size_t left = merge_short(ids.data() + first, count, lengths ? lengths->data() : nullptr);
+  ids.resize(first + left);
+  if (lengths) lengths->resize(left);
+}
+
+void Bpe::merge_with_dropout(std::vector<int32_t>& ids, std::vector<uint32_t>& lengths,
+                             double dropout) const {
+  merge_long(ids, 0, &lengths, dropout);
+}
+
 // Merges in place by scanning for the lowest rank; returns how many ids are left.
-size_t Bpe::merge_short(int32_t* ids, size_t count) const {
+size_t Bpe::merge_short(int32_t* ids, size_t count, uint32_t* lengths) const {
   int32_t ranks[kShort], joined[kShort];  // of the pair (i, i + 1)
   const auto look = [&](size_t i) {
     const Entry* entry = i + 1 < count ? find(ids[i], ids[i + 1]) : nullptr;
@@ -133,6 +149,10 @@ size_t Bpe::merge_short(int32_t* ids, size_t count) const {
     std::memmove(ids + best + 1, ids + best + 2, moved * sizeof(int32_t));
     std::memmove(ranks + best + 1, ranks + best + 2, moved * sizeof(int32_t));
     std::memmove(joined + best + 1, joined + best + 2, moved * sizeof(int32_t));
+    if (lengths) {
+      lengths[best] += lengths[best + 1];
+      std::memmove(lengths + best + 1, lengths + best + 2, moved * sizeof(uint32_t));
+    }
     look(best);
     if (best > 0) look(best - 1);
   }
@@ -140,18 +160,21 @@ size_t Bpe::merge_short(int32_t* ids, size_t count) const {
 }
 
 // The same for words of any length, in n log n: a list of symbols and a heap of the pairs that may be merged.
-void Bpe::merge_long(std::vector<int32_t>& ids, size_t first) const {
+void Bpe::merge_long(std::vector<int32_t>& ids, size_t first, std::vector<uint32_t>* lengths,
+                     double dropout) const {
   struct Candidate {
     int32_t rank;
     size_t place;
     int32_t left, right;  // what stood there when it was found
     bool operator>(const Candidate& o) const { return rank != o.rank ? rank > o.rank : place > o.place; }
   };
+  static std::atomic<uint64_t> draws{0};
   const size_t count = ids.size() - first;
   int32_t* symbol = ids.data() + first;  // -1 once merged into the one before
   std::vector<size_t> next(count), previous(count);
   for (size_t i = 0; i < count; ++i) next[i] = i + 1, previous[i] = i - 1;
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> heap;
+  std::vector<Candidate> passed_over;
   const auto consider = [&](size_t i) {
     if (i >= count || next[i] >= count) return;
     const Entry* entry = find(symbol[i], symbol[next[i]]);
@@ -161,17 +184,31 @@ void Bpe::merge_long(std::vector<int32_t>& ids, size_t first) const {
   while (!heap.empty()) {
     const Candidate top = heap.top();
     heap.pop();
+    if (dropout > 0 && random_uniform({kDropoutSeed, 0}, draws++) < dropout) {
+      passed_over.push_back(top);
+      continue;
+    }
+    for (const Candidate& again : passed_over) heap.push(again);
+    passed_over.clear();
     const size_t i = top.place;
     if (symbol[i] != top.left || next[i] >= count || symbol[next[i]] != top.right) continue;
     const size_t gone = next[i];
     symbol[i] = merges_[static_cast<size_t>(top.rank)].joined;
     symbol[gone] = -1;
+    if (lengths) (*lengths)[i] += (*lengths)[gone];
     next[i] = next[gone];
     if (next[i] < count) previous[next[i]] = i;
     consider(i);
     consider(previous[i]);
   }
-  ids.erase(std::remove(ids.begin() + static_cast<ptrdiff_t>(first), ids.end(), -1), ids.end());
+  size_t left = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (symbol[i] < 0) continue;
+    if (lengths) (*lengths)[left] = (*lengths)[i];
+    symbol[left++] = symbol[i];
+  }
+  ids.resize(first + left);
+  if (lengths) lengths->resize(left);
 }
 
 }  // namespace plumb

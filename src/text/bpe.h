@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/vocabulary.h"
+
 namespace plumb {
 
 struct BpeMerge {
@@ -21,8 +23,14 @@ class Bpe {
   Bpe(const std::array<int32_t, 256>& byte_ids, std::vector<BpeMerge> merges);
 
   // Appends the ids of a word. A byte without a token stops it: returns the byte's offset, or the word's
-  // length when all went well. Remembers short words per thread.
-  size_t encode_word(std::string_view word, std::vector<int32_t>& ids) const;
+  // length when all went well. A word that `whole` has is taken as it is. Remembers short words per thread.
+  size_t encode_word(std::string_view word, std::vector<int32_t>& ids,
+                     const Vocabulary* whole = nullptr) const;
+
+  // Merges the ids from `first` on. lengths: of what each of them stands for, from 0 on; added up with them.
+  void merge(std::vector<int32_t>& ids, size_t first, std::vector<uint32_t>* lengths) const;
+  // Each time a merge is due it is passed over with this probability (Provilkov, Emelianenko, Voita 2020).
+  void merge_with_dropout(std::vector<int32_t>& ids, std::vector<uint32_t>& lengths, double dropout) const;
 
   const std::vector<BpeMerge>& merges() const { return merges_; }
   const std::array<int32_t, 256>& byte_ids() const { return byte_ids_; }
@@ -34,8 +42,9 @@ class Bpe {
   };
   const Entry* find(int32_t left, int32_t right) const;
   void insert(int32_t rank);
-  size_t merge_short(int32_t* ids, size_t count) const;
-  void merge_long(std::vector<int32_t>& ids, size_t first) const;
+  size_t merge_short(int32_t* ids, size_t count, uint32_t* lengths) const;
+  void merge_long(std::vector<int32_t>& ids, size_t first, std::vector<uint32_t>* lengths,
+                  double dropout) const;
 
   std::array<int32_t, 256> byte_ids_{};
   std::vector<BpeMerge> merges_;

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/check.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/parallel.h"
 #include "base/utf8.h"
 #include "plumb/error.h"
+#include "text/bpe_model.h"
 #include "text/bpe_trainer.h"
+#include "text/byte_level.h"
 #include "text/tokenizer_impl.h"
 #include "text/tokenizer_json.h"
 
@@ -27,11 +31,16 @@ void set_role(Impl& impl, TokenRole role, int32_t id) {
   impl.roles[static_cast<size_t>(role)] = id;
 }
 
+void add_special(Impl& impl, int32_t id, const std::string& content, Vocabulary& vocabulary) {
+  vocabulary.add(id, content);
+  impl.added.add({.id = id, .content = content, .special = true});
+}
+
 // GPT-2's way: one token ends a text and starts the next.
-void add_text_specials(Impl& impl, int32_t first) {
-  impl.add_special(first, kEndOfText);
-  impl.add_special(first + 1, kPad);
-  impl.add_special(first + 2, kMask);
+void add_text_specials(Impl& impl, int32_t first, Vocabulary& vocabulary) {
+  add_special(impl, first, kEndOfText, vocabulary);
+  add_special(impl, first + 1, kPad, vocabulary);
+  add_special(impl, first + 2, kMask, vocabulary);
   set_role(impl, TokenRole::bos, first);
   set_role(impl, TokenRole::eos, first);
   set_role(impl, TokenRole::pad, first + 1);
@@ -51,98 +60,117 @@ std::string spell_byte(int byte) {
   return spell_bytes(std::string(1, static_cast<char>(byte)));
 }
 
+// The parts of a byte-level tokenizer. by_pattern: cut by GPT-2's pattern; otherwise a text is one piece.
+void set_byte_level(Impl& impl, bool by_pattern) {
+  const std::string file = "the byte-level part";
+  const Json part = parse_json(
+      fmt::format(
+          R"({{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": {}}})",
+          by_pattern),
+      file);
+  impl.set_part("pre_tokenizer", JsonAt(part, file));
+  impl.set_part("decoder", JsonAt(part, file));
+}
+
+void set_model(Impl& impl, Vocabulary vocabulary, std::vector<BpeMerge> merges,
+               const BpeOptions& options = {}) {
+  ReadModel made = make_bpe(std::move(vocabulary), std::move(merges), options, true);
+  impl.model = std::move(made.model);
+  impl.reads_bytes = made.reads_bytes;
+}
+
 }  // namespace
 
-void Impl::add_token(int32_t id, std::string spelling) {
-  if (static_cast<size_t>(id) >= tokens.size()) tokens.resize(static_cast<size_t>(id) + 1);
-  ids[spelling] = id;
-  tokens[static_cast<size_t>(id)] = std::move(spelling);
-}
-
-void Impl::add_special(int32_t id, const std::string& content) {
-  add_token(id, content);
-  added.push_back({id, content, true});
-}
-
 void Impl::finish() {
-  bytes.resize(tokens.size());
-  special.assign(tokens.size(), false);
-  for (size_t id = 0; id < tokens.size(); ++id) bytes[id] = unspell_bytes(tokens[id]).value_or(tokens[id]);
-  longest_first.resize(added.size());
-  for (size_t i = 0; i < added.size(); ++i) {
-    const AddedToken& token = added[i];
-    bytes[static_cast<size_t>(token.id)] = token.content;
-    special[static_cast<size_t>(token.id)] = token.special;
-    starts_added[static_cast<unsigned char>(token.content[0])] = true;
-    has_plain_added = has_plain_added || !token.special;
-    longest_first[i] = i;
+  if (!parts.contains("decoder")) decoder = no_decoder();
+  added.finish(normalizer);
+  size = model->vocabulary().size();
+  for (size_t i = 0; i < added.list().size(); ++i) {
+    added_by_id[added.list()[i].id] = i;
+    size = std::max(size, static_cast<size_t>(added.list()[i].id) + 1);
   }
-  std::stable_sort(longest_first.begin(), longest_first.end(),
-                   [this](size_t a, size_t b) { return added[a].content.size() > added[b].content.size(); });
+  if (decoder.only_byte_level) {
+    bytes.resize(size);
+    for (size_t id = 0; id < size; ++id) {
+      const std::string& spelling = model->vocabulary().token(static_cast<int32_t>(id));
+      bytes[id] = unspell_bytes(spelling).value_or(spelling);
+    }
+    for (const AddedToken& token : added.list()) bytes[static_cast<size_t>(token.id)] = token.content;
+  }
   Hash hash;
-  for (const std::string& token : tokens) {
-    hash.add(token.size());
-    hash.add(token);
+  const auto add = [&](std::string_view text) {
+    hash.add(text.size());
+    hash.add(text);
+  };
+  for (size_t id = 0; id < size; ++id) add(token(static_cast<int32_t>(id)));
+  add(model->options());
+  hash.add(model->fingerprint());
+  for (const auto& [name, part] : parts) add(name), add(part);
+  for (const AddedToken& token : added.list()) {
+    hash.add(static_cast<uint64_t>(token.id));
+    for (const bool flag : {token.special, token.normalized, token.single_word, token.lstrip, token.rstrip})
+      hash.add(uint64_t{flag});
   }
-  for (const BpeMerge& merge : model.merges())
-    hash.add(static_cast<uint64_t>(merge.left) << 32 | static_cast<uint32_t>(merge.right));
-  for (const AddedToken& token : added) hash.add(static_cast<uint64_t>(token.id) * 2 + token.special);
   for (const auto& role : roles) hash.add(static_cast<uint64_t>(role.value_or(-1)));
-  hash.add(static_cast<uint64_t>(pre_tokenizer.add_prefix_space * 2 + pre_tokenizer.use_regex));
   fingerprint = hash.value();
 }
 
-// `offset` is where the text stands in what the caller gave, for messages.
-void Impl::encode_plain(std::string_view text, size_t offset, std::vector<int32_t>& out) const {
-  if (text.empty()) return;
-  pre_tokenizer.split(text, [&](std::string_view word) {
-    const size_t stopped = model.encode_word(word, out);
-    if (stopped == word.size()) return;
-    const bool inside = word.data() >= text.data() && word.data() < text.data() + text.size();
-    const size_t place = offset + stopped + (inside ? static_cast<size_t>(word.data() - text.data()) : 0);
-    throw Error(
-        ErrorKind::input,
-        fmt::format("the text has a character at byte {} that this vocabulary of {} tokens cannot spell "
-                    "(byte 0x{:02x})",
-                    place, tokens.size(), static_cast<unsigned char>(word[stopped])));
-  });
+const std::string& Impl::token(int32_t id) const {
+  const auto place = added_by_id.find(id);
+  return place == added_by_id.end() ? model->vocabulary().token(id) : added.list()[place->second].content;
+}
+
+std::optional<int32_t> Impl::id(std::string_view token) const {
+  for (const AddedToken& one : added.list()) {
+    if (one.content == token) return one.id;
+  }
+  const int32_t id = model->vocabulary().find(token);
+  return id < 0 ? std::nullopt : std::optional(id);
+}
+
+bool Impl::is_special(int32_t id) const {
+  const auto place = added_by_id.find(id);
+  return place != added_by_id.end() && added.list()[place->second].special;
+}
+
+void Impl::check_id(int32_t id) const {
+  if (id < 0 || static_cast<size_t>(id) >= size) {
+    throw Error(ErrorKind::input,
+                fmt::format("token id {} is outside the vocabulary of {} tokens", id, size));
+  }
 }
 
 Tokenizer::Tokenizer(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
 Tokenizer Tokenizer::bytes() {
   auto impl = std::make_shared<Impl>();
-  std::array<int32_t, 256> byte_ids;
-  for (int byte = 0; byte < 256; ++byte) {
-    byte_ids[static_cast<size_t>(byte)] = byte;
-    impl->add_token(byte, spell_byte(byte));
-  }
-  add_text_specials(*impl, 256);
-  impl->pre_tokenizer.use_regex = false;
-  impl->model = Bpe(byte_ids, {});
+  Vocabulary vocabulary;
+  for (int byte = 0; byte < 256; ++byte) vocabulary.add(byte, spell_byte(byte));
+  add_text_specials(*impl, 256, vocabulary);
+  set_byte_level(*impl, false);
+  set_model(*impl, std::move(vocabulary), {});
   impl->finish();
   return Tokenizer(impl);
 }
 
 Tokenizer Tokenizer::characters(std::string_view symbols) {
   auto impl = std::make_shared<Impl>();
-  impl->add_special(0, kPad);
-  impl->add_special(1, kStartOfText);
-  impl->add_special(2, kEndOfText);
+  Vocabulary vocabulary;
+  add_special(*impl, 0, kPad, vocabulary);
+  add_special(*impl, 1, kStartOfText, vocabulary);
+  add_special(*impl, 2, kEndOfText, vocabulary);
   set_role(*impl, TokenRole::pad, 0);
   set_role(*impl, TokenRole::bos, 1);
   set_role(*impl, TokenRole::eos, 2);
-  std::array<int32_t, 256> byte_ids;
-  byte_ids.fill(-1);
   int32_t next = 3;
   for (const char symbol : symbols) {
-    int32_t& id = byte_ids[static_cast<unsigned char>(symbol)];
-    PLUMB_CHECK(symbol > ' ' && symbol <= '~' && id < 0, "symbols are printable ASCII, each once");
-    id = next;
-    impl->add_token(next++, std::string(1, symbol));
+    const std::string token(1, symbol);
+    PLUMB_CHECK(symbol > ' ' && symbol <= '~' && vocabulary.find(token) < 0,
+                "symbols are printable ASCII, each once");
+    vocabulary.add(next++, token);
   }
-  impl->pre_tokenizer.use_regex = false;
-  impl->model = Bpe(byte_ids, {});
+  set_byte_level(*impl, false);
+  set_model(*impl, std::move(vocabulary), {}, {.refuse_unknown = true});
   impl->finish();
   return Tokenizer(impl);
 }
@@ -155,12 +183,13 @@ Tokenizer Tokenizer::train_bpe(const std::vector<std::string>& paths, const Toke
                             options.vocab_size, kLeast, kMost));
   }
   auto impl = std::make_shared<Impl>();
-  add_text_specials(*impl, 0);
+  Vocabulary vocabulary;
+  add_text_specials(*impl, 0, vocabulary);
   BpeLearning learning;
   learning.first_id = 3;
   for (const unsigned char byte : bytes_by_character()) {
     learning.byte_ids[byte] = learning.first_id;
-    impl->add_token(learning.first_id++, spell_byte(byte));
+    vocabulary.add(learning.first_id++, spell_byte(byte));
   }
   learning.most_merges = static_cast<int>(options.vocab_size) - kLeast;
   learning.min_count = options.min_count;
@@ -171,11 +200,11 @@ Tokenizer Tokenizer::train_bpe(const std::vector<std::string>& paths, const Toke
   }
   std::vector<BpeMerge> merges = learn_merges(count_words(paths, options), learning);
   for (const BpeMerge& merge : merges) {
-    if (static_cast<size_t>(merge.joined) < impl->tokens.size()) continue;
-    impl->add_token(merge.joined, impl->tokens[static_cast<size_t>(merge.left)] +
-                                      impl->tokens[static_cast<size_t>(merge.right)]);
+    if (static_cast<size_t>(merge.joined) < vocabulary.size()) continue;
+    vocabulary.add(merge.joined, vocabulary.token(merge.left) + vocabulary.token(merge.right));
   }
-  impl->model = Bpe(learning.byte_ids, std::move(merges));
+  set_byte_level(*impl, true);
+  set_model(*impl, std::move(vocabulary), std::move(merges));
   impl->finish();
   return Tokenizer(impl);
 }
@@ -198,58 +227,68 @@ void Tokenizer::save(const std::string& path) const {
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool parse_special) const {
-  if (const size_t fault = utf8_fault(text); fault != kUtf8Valid) {
-    throw Error(
-        ErrorKind::input,
-        fmt::format("the text is not UTF-8: byte 0x{:02x} at offset {} does not belong to a character",
-                    static_cast<unsigned char>(text[fault]), fault));
-  }
-  const Impl& impl = *impl_;
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3 + 8);
-  size_t done = 0;
-  if (parse_special || impl.has_plain_added) {
-    // Leftmost, then longest; a special token that was not asked for is text, and nothing is looked for
-    // inside it.
-    for (size_t i = 0; i < text.size();) {
-      const AddedToken* found = nullptr;
-      if (impl.starts_added[static_cast<unsigned char>(text[i])]) {
-        for (const size_t index : impl.longest_first) {
-          if (!text.substr(i).starts_with(impl.added[index].content)) continue;
-          found = &impl.added[index];
-          break;
-        }
-      }
-      if (!found) {
-        ++i;
-        continue;
-      }
-      if (!found->special || parse_special) {
-        impl.encode_plain(text.substr(done, i - done), done, ids);
-        ids.push_back(found->id);
-        done = i + found->content.size();
-      }
-      i += found->content.size();
-    }
-  }
-  impl.encode_plain(text.substr(done), done, ids);
+  impl_->encode_ids(text, parse_special, ids);
   return ids;
 }
 
-// The bytes of a token in decoded text.
-std::string_view Impl::bytes_of(int32_t id, bool keep_special) const {
-  if (id < 0 || static_cast<size_t>(id) >= tokens.size()) {
-    throw Error(ErrorKind::input,
-                fmt::format("token id {} is outside the vocabulary of {} tokens", id, tokens.size()));
-  }
-  const size_t index = static_cast<size_t>(id);
-  return special[index] && !keep_special ? std::string_view() : bytes[index];
+namespace {
+
+void drop_tokens(Encoding& encoding) {
+  encoding.tokens.clear();
+  for (Encoding& window : encoding.overflow) drop_tokens(window);
 }
 
+}  // namespace
+
+Encoding Tokenizer::encode_input(const TextInput& input, const EncodeOptions& options) const {
+  return std::move(encode_batch({&input, 1}, options).front());
+}
+
+std::vector<Encoding> Tokenizer::encode_batch(std::span<const TextInput> inputs,
+                                              const EncodeOptions& options) const {
+  constexpr size_t kTogether = 16;
+  const bool offsets = options.offsets != OffsetUnit::none;
+  const Wanted wanted = {offsets, options.tokens || (offsets && impl_->post_processor.trims)};
+  std::vector<Encoding> batch(inputs.size());
+  const auto encode_some = [&](size_t group) {
+    const size_t end = std::min(inputs.size(), (group + 1) * kTogether);
+    for (size_t i = group * kTogether; i < end; ++i)
+      batch[i] = impl_->encode_input(inputs[i], options, wanted);
+  };
+  const size_t groups = (inputs.size() + kTogether - 1) / kTogether;
+  if (groups == 1) {
+    encode_some(0);
+  } else {
+    parallel_for(groups, [&](size_t group, size_t) { encode_some(group); });
+  }
+  if (impl_->padding) pad(batch, *impl_->padding, wanted);
+  if (!options.tokens) {
+    for (Encoding& encoding : batch) drop_tokens(encoding);
+  }
+  return batch;
+}
+
+// Byte-level tokens decode each for itself; of others, a decoder may have to see what follows.
 struct StreamDecoder::State {
+  State(std::shared_ptr<const Tokenizer::Impl> of, bool special)
+      : impl(std::move(of)), keep_special(special) {
+    if (!impl->decoder.only_byte_level) chain.emplace(impl->decoder);
+  }
+  std::string add(int32_t id) {
+    impl->check_id(id);
+    if (!keep_special && impl->is_special(id)) return "";
+    if (!chain) return stream.add(impl->bytes[static_cast<size_t>(id)]);
+    const std::string& token = impl->token(id);
+    return token.empty() ? "" : chain->add(token);
+  }
+  std::string finish() { return chain ? chain->finish() : stream.finish(); }
+
   std::shared_ptr<const Tokenizer::Impl> impl;
   bool keep_special;
   Utf8Stream stream;
+  std::optional<DecodeChain> chain;
 };
 
 StreamDecoder::StreamDecoder(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -257,33 +296,41 @@ StreamDecoder::~StreamDecoder() = default;
 StreamDecoder::StreamDecoder(StreamDecoder&&) noexcept = default;
 StreamDecoder& StreamDecoder::operator=(StreamDecoder&&) noexcept = default;
 std::string StreamDecoder::add(int32_t id) {
-  return state_->stream.add(state_->impl->bytes_of(id, state_->keep_special));
+  return state_->add(id);
 }
 std::string StreamDecoder::finish() {
-  return state_->stream.finish();
+  return state_->finish();
 }
 
 StreamDecoder Tokenizer::stream_decoder(bool keep_special) const {
-  return StreamDecoder(std::make_unique<StreamDecoder::State>(StreamDecoder::State{impl_, keep_special, {}}));
+  return StreamDecoder(std::make_unique<StreamDecoder::State>(impl_, keep_special));
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool keep_special) const {
-  std::string bytes;
-  for (const int32_t id : ids) bytes += impl_->bytes_of(id, keep_special);
-  return utf8_repaired(bytes);
+  if (impl_->decoder.only_byte_level) {
+    std::string bytes;
+    for (const int32_t id : ids) {
+      impl_->check_id(id);
+      if (keep_special || !impl_->is_special(id)) bytes += impl_->bytes[static_cast<size_t>(id)];
+    }
+    return utf8_repaired(bytes);
+  }
+  StreamDecoder stream = stream_decoder(keep_special);
+  std::string text;
+  for (const int32_t id : ids) text += stream.add(id);
+  return text + stream.finish();
 }
 
 int Tokenizer::vocab_size() const {
-  return static_cast<int>(impl_->tokens.size());
+  return static_cast<int>(impl_->size);
 }
 
 std::string Tokenizer::token(int32_t id) const {
-  return id >= 0 && id < vocab_size() ? impl_->tokens[static_cast<size_t>(id)] : "";
+  return impl_->token(id);
 }
 
 std::optional<int32_t> Tokenizer::id(std::string_view token) const {
-  const auto place = impl_->ids.find(std::string(token));
-  return place == impl_->ids.end() ? std::nullopt : std::optional(place->second);
+  return impl_->id(token);
 }
 
 std::optional<int32_t> Tokenizer::special(TokenRole role) const {
@@ -291,7 +338,7 @@ std::optional<int32_t> Tokenizer::special(TokenRole role) const {
 }
 
 bool Tokenizer::is_special(int32_t id) const {
-  return id >= 0 && id < vocab_size() && impl_->special[static_cast<size_t>(id)];
+  return impl_->is_special(id);
 }
 
 uint64_t Tokenizer::fingerprint() const {
@@ -299,8 +346,7 @@ uint64_t Tokenizer::fingerprint() const {
 }
 
 std::string Tokenizer::describe() const {
-  const char* kind = impl_->model.merges().empty() ? "single bytes" : "byte-level BPE";
-  return fmt::format("{}, {} tokens", kind, vocab_size());
+  return fmt::format("{}, {} tokens", impl_->model->kind(), vocab_size());
 }
 
 }  // namespace plumb

@@ -2,47 +2,66 @@
 #pragma once
 
 #include <array>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "plumb/tokenizer.h"
-#include "text/bpe.h"
-#include "text/byte_level.h"
+#include "text/added_tokens.h"
+#include "text/decoder.h"
+#include "text/encoding.h"
+#include "text/model.h"
+#include "text/normalizer.h"
+#include "text/post_processor.h"
+#include "text/pre_tokenizer.h"
 
 namespace plumb {
 
 inline constexpr size_t kTokenRoles = 5;
 inline constexpr std::array<const char*, kTokenRoles> kRoleNames = {"bos", "eos", "pad", "unk", "mask"};
 
-struct AddedToken {
-  int32_t id;
-  std::string content;  // matched as written, before any splitting
-  bool special;         // only where the caller asks for it; left out of decoded text
-};
+// The parts of tokenizer.json around the model, in the order in which they are written.
+inline constexpr std::array<const char*, 6> kPartNames = {"truncation",    "padding",        "normalizer",
+                                                          "pre_tokenizer", "post_processor", "decoder"};
 
 struct Tokenizer::Impl {
-  std::vector<std::string> tokens;               // id to spelling; "" where an id has no token
-  std::unordered_map<std::string, int32_t> ids;  // and back
-  std::vector<AddedToken> added;                 // by id
+  std::map<std::string, std::string> parts;  // those that are there, as JSON
+  std::optional<Truncation> truncation;
+  std::optional<Padding> padding;
+  Normalizer normalizer;       // may be empty
+  PreTokenizer pre_tokenizer;  // may be empty
+  std::unique_ptr<Model> model;
+  bool reads_bytes = false;      // the model takes bytes where the pre-tokenizer would spell them
+  PostProcessor post_processor;  // may be empty
+  Decoder decoder;
+  AddedTokens added;
   std::array<std::optional<int32_t>, kTokenRoles> roles;
-  ByteLevel pre_tokenizer;
-  Bpe model;
 
   // Made by finish() from what is above.
-  std::vector<std::string> bytes;        // id to the bytes that decoding gives
-  std::vector<bool> special;             // by id
-  std::array<bool, 256> starts_added{};  // whether an added token begins with the byte
-  std::vector<size_t> longest_first;     // indexes of `added`
-  bool has_plain_added = false;          // one that is matched in any text
+  std::unordered_map<int32_t, size_t> added_by_id;  // to its place in added.list()
+  size_t size = 0;                                  // highest id + 1
+  std::vector<std::string> bytes;  // what an id decodes to, where each token decodes for itself
   uint64_t fingerprint = 0;
 
-  void add_token(int32_t id, std::string spelling);
-  void add_special(int32_t id, const std::string& content);
+  // Part `name` from its JSON: fills `parts` and what is made of it. To be called in any order, the model
+  // last.
+  void set_part(const std::string& name, const JsonAt& json);
   void finish();
-  std::string_view bytes_of(int32_t id, bool keep_special) const;
-  void encode_plain(std::string_view text, size_t offset, std::vector<int32_t>& ids) const;
+
+  const std::string& token(int32_t id) const;  // "" where an id has none
+  std::optional<int32_t> id(std::string_view token) const;
+  bool is_special(int32_t id) const;
+  void check_id(int32_t id) const;
+
+  // The text in pieces, as the model is to be given them. tracked: with their places in the text.
+  Pieces cut(std::string_view text, bool parse_special, bool tracked) const;
+  void encode_ids(std::string_view text, bool parse_special, std::vector<int32_t>& ids) const;
+  Encoding encode_text(std::string_view text, int sequence, const EncodeOptions& options,
+                       Wanted wanted) const;
+  Encoding encode_input(const TextInput& input, const EncodeOptions& options, Wanted wanted) const;
 };
 
 }  // namespace plumb

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -15,178 +14,49 @@ namespace {
 
 using Impl = Tokenizer::Impl;
 
-// One file while it is read: every refusal names it.
-struct Reader {
-  const std::string& path;
-
-  [[noreturn]] void malformed(const std::string& what) const {
-    throw Error(ErrorKind::file, fmt::format("{}: {}", path, what));
-  }
-  [[noreturn]] void unsupported(const std::string& what) const {
-    throw Error(ErrorKind::unsupported, fmt::format("{}: {} is not supported by this build", path, what));
-  }
-  const Json& object(const Json& parent, const char* key) const {
-    const auto place = parent.find(key);
-    if (place == parent.end() || !place->is_object())
-      malformed(fmt::format("\"{}\" is missing or no object", key));
-    return *place;
-  }
-  std::string text(const Json& parent, const char* key, const std::string& fallback) const {
-    const auto place = parent.find(key);
-    if (place == parent.end() || place->is_null()) return fallback;
-    if (!place->is_string())
-      malformed(fmt::format("\"{}\" is {}, expected a string", key, dump_json(*place, -1)));
-    return place->get<std::string>();
-  }
-  bool flag(const Json& parent, const char* key, bool fallback) const {
-    const auto place = parent.find(key);
-    if (place == parent.end() || place->is_null()) return fallback;
-    if (!place->is_boolean())
-      malformed(fmt::format("\"{}\" is {}, expected true or false", key, dump_json(*place, -1)));
-    return place->get<bool>();
-  }
-  int32_t id(const Json& value, const std::string& of) const {
-    if (!value.is_number_integer() || value < 0 || value > std::numeric_limits<int32_t>::max()) {
-      malformed(fmt::format("the id of {} is {}, expected a whole number from 0", quote_json(of),
-                            dump_json(value, -1)));
-    }
-    return value.get<int32_t>();
-  }
-};
-
-bool given(const Json& parent, const char* key) {
-  return parent.contains(key) && !parent[key].is_null();
+AddedToken read_added_token(const JsonAt& json) {
+  if (!json.has("id")) json.malformed("an added token has no id");
+  AddedToken token{.id = json.id("id"), .content = json.text("content", "")};
+  if (token.content.empty()) json.malformed("an added token has no content");
+  token.special = json.flag("special", false);
+  token.normalized = json.flag("normalized", false);
+  token.single_word = json.flag("single_word", false);
+  token.lstrip = json.flag("lstrip", false);
+  token.rstrip = json.flag("rstrip", false);
+  return token;
 }
 
-void read_vocabulary(const Reader& reader, const Json& model, Impl& impl) {
-  const Json& vocab = reader.object(model, "vocab");
-  // Ids may have gaps, but not so many that a small file could ask for all memory.
-  const size_t most = 2 * vocab.size() + 1024;
-  for (const auto& [token, value] : vocab.items()) {
-    const int32_t id = reader.id(value, token);
-    if (static_cast<size_t>(id) > most)
-      reader.malformed(
-          fmt::format("{} has id {} in a vocabulary of {}", quote_json(token), id, vocab.size()));
-    if (token.empty()) reader.malformed("the vocabulary has an empty token");
-    if (static_cast<size_t>(id) < impl.tokens.size() && !impl.tokens[static_cast<size_t>(id)].empty()) {
-      reader.malformed(fmt::format("{} and {} have the same id {}",
-                                   quote_json(impl.tokens[static_cast<size_t>(id)]), quote_json(token), id));
+void read_added(const JsonAt& root, Impl& impl) {
+  if (!root.has("added_tokens")) return;
+  const JsonAt list = root.list("added_tokens");
+  const Vocabulary& vocabulary = impl.model->vocabulary();
+  std::vector<AddedToken> tokens;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const JsonAt entry = list.item(i);
+    AddedToken token = read_added_token(entry);
+    const int32_t known = vocabulary.find(token.content);
+    if (known >= 0 && known != token.id) {
+      entry.malformed(fmt::format("the added token {} has id {}, but {} in the vocabulary",
+                                  quote_json(token.content), token.id, known));
     }
-    impl.add_token(id, token);
-  }
-}
-
-std::pair<std::string, std::string> merge_halves(const Reader& reader, const Json& merge) {
-  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-    return {merge[0].get<std::string>(), merge[1].get<std::string>()};
-  }
-  if (merge.is_string()) {  // the older spelling
-    const auto& text = merge.get_ref<const std::string&>();
-    const size_t space = text.find(' ');
-    if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos) {
-      return {text.substr(0, space), text.substr(space + 1)};
+    if (static_cast<size_t>(token.id) > vocabulary.size() + list.size() + 1024) {
+      entry.malformed(fmt::format("the added token {} has id {} behind a vocabulary of {}",
+                                  quote_json(token.content), token.id, vocabulary.size()));
     }
-  }
-  reader.malformed(fmt::format("the merge {} is no pair of tokens", dump_json(merge, -1)));
-}
-
-std::vector<BpeMerge> read_merges(const Reader& reader, const Json& model, const Impl& impl) {
-  const auto place = model.find("merges");
-  if (place == model.end() || !place->is_array()) reader.malformed("\"merges\" is missing or no list");
-  std::vector<BpeMerge> merges;
-  merges.reserve(place->size());
-  const auto id_of = [&](const std::string& token, const Json& merge) {
-    const auto found = impl.ids.find(token);
-    if (found == impl.ids.end()) {
-      reader.malformed(fmt::format("the merge {} needs the token {}, which the vocabulary lacks",
-                                   dump_json(merge, -1), quote_json(token)));
+    if (known < 0 && vocabulary.has(token.id)) {
+      entry.malformed(fmt::format("the added token {} has the id of {}", quote_json(token.content),
+                                  quote_json(vocabulary.token(token.id))));
     }
-    return found->second;
-  };
-  for (const Json& merge : *place) {
-    const auto [left, right] = merge_halves(reader, merge);
-    merges.push_back({id_of(left, merge), id_of(right, merge), id_of(left + right, merge)});
+    tokens.push_back(std::move(token));
   }
-  return merges;
-}
-
-void read_model(const Reader& reader, const Json& root, Impl& impl) {
-  const Json& model = reader.object(root, "model");
-  const bool bpe = reader.text(model, "type", model.contains("merges") ? "BPE" : "?") == "BPE";
-  if (!bpe)
-    reader.unsupported(fmt::format("the tokenizer model {}", dump_json(model.value("type", Json()), -1)));
-  for (const char* key : {"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (given(model, key) && model[key] != "" && model[key] != 0.0) {
-      reader.unsupported(fmt::format("the BPE option \"{}\": {}", key, dump_json(model[key], -1)));
-    }
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (i > 0 && tokens[i].id == tokens[i - 1].id)
+      list.malformed(fmt::format("{} and {} have the same id {}", quote_json(tokens[i - 1].content),
+                                 quote_json(tokens[i].content), tokens[i].id));
+    impl.added.add(std::move(tokens[i]));
   }
-  for (const char* key : {"byte_fallback", "ignore_merges"}) {
-    if (reader.flag(model, key, false)) reader.unsupported(fmt::format("the BPE option \"{}\"", key));
-  }
-  read_vocabulary(reader, model, impl);
-  std::array<int32_t, 256> byte_ids;
-  for (int byte = 0; byte < 256; ++byte) {
-    const auto place = impl.ids.find(spell_bytes(std::string(1, static_cast<char>(byte))));
-    byte_ids[static_cast<size_t>(byte)] = place == impl.ids.end() ? -1 : place->second;
-  }
-  impl.model = Bpe(byte_ids, read_merges(reader, model, impl));
-}
-
-void read_added(const Reader& reader, const Json& root, Impl& impl) {
-  const auto list = root.find("added_tokens");
-  if (list == root.end() || list->is_null()) return;
-  if (!list->is_array()) reader.malformed("\"added_tokens\" is no list");
-  for (const Json& entry : *list) {
-    if (!entry.is_object() || !entry.contains("id")) reader.malformed("an added token has no id");
-    const std::string content = reader.text(entry, "content", "");
-    if (content.empty()) reader.malformed("an added token has no content");
-    for (const char* key : {"single_word", "lstrip", "rstrip"}) {
-      if (reader.flag(entry, key, false)) {
-        reader.unsupported(fmt::format("\"{}\" of the added token {}", key, quote_json(content)));
-      }
-    }
-    const int32_t id = reader.id(entry["id"], content);
-    const auto known = impl.ids.find(content);
-    if (known != impl.ids.end() && known->second != id) {
-      reader.malformed(fmt::format("the added token {} has id {}, but {} in the vocabulary",
-                                   quote_json(content), id, known->second));
-    }
-    if (static_cast<size_t>(id) > impl.tokens.size() + list->size() + 1024) {
-      reader.malformed(fmt::format("the added token {} has id {} behind a vocabulary of {}",
-                                   quote_json(content), id, impl.tokens.size()));
-    }
-    if (known == impl.ids.end()) {
-      if (static_cast<size_t>(id) < impl.tokens.size() && !impl.tokens[static_cast<size_t>(id)].empty()) {
-        reader.malformed(fmt::format("the added token {} has the id of {}", quote_json(content),
-                                     quote_json(impl.tokens[static_cast<size_t>(id)])));
-      }
-      impl.add_token(id, content);
-    }
-    impl.added.push_back({id, content, reader.flag(entry, "special", false)});
-  }
-  std::sort(impl.added.begin(), impl.added.end(),
-            [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
-}
-
-// The components around the model: only the byte-level ones, which are exact inverses of each other.
-void read_pipeline(const Reader& reader, const Json& root, Impl& impl) {
-  for (const char* key : {"normalizer", "truncation", "padding"}) {
-    if (!given(root, key)) continue;
-    const Json type = root[key].is_object() ? root[key].value("type", Json()) : Json();
-    reader.unsupported(type.is_null() ? fmt::format("\"{}\"", key)
-                                      : fmt::format("the {} {}", key, dump_json(type, -1)));
-  }
-  for (const char* key : {"pre_tokenizer", "decoder", "post_processor"}) {
-    if (!given(root, key)) {
-      if (std::string_view(key) == "post_processor") continue;
-      reader.unsupported(fmt::format("a BPE model without a byte-level {}", key));
-    }
-    const std::string type = reader.text(reader.object(root, key), "type", "?");
-    if (type != "ByteLevel") reader.unsupported(fmt::format("the {} \"{}\"", key, type));
-  }
-  const Json& pre = root["pre_tokenizer"];
-  impl.pre_tokenizer.add_prefix_space = reader.flag(pre, "add_prefix_space", true);
-  impl.pre_tokenizer.use_regex = reader.flag(pre, "use_regex", true);
 }
 
 // Names that published tokenizers give their special tokens, the usual one first; only added special tokens
@@ -205,8 +75,9 @@ void roles_by_name(Impl& impl) {
       const auto match = [&](const AddedToken& token) {
         return name && token.special && token.content == name;
       };
-      const auto place = std::find_if(impl.added.begin(), impl.added.end(), match);
-      if (place == impl.added.end()) continue;
+      const auto& added = impl.added.list();
+      const auto place = std::find_if(added.begin(), added.end(), match);
+      if (place == added.end()) continue;
       impl.roles[role] = place->id;
       break;
     }
@@ -216,19 +87,18 @@ void roles_by_name(Impl& impl) {
 // {"eos_token": "</s>"} or {"eos_token": {"content": "</s>", ...}}. False if the file names no role.
 bool roles_from_file(const std::string& path, Impl& impl) {
   if (!path_exists(path)) return false;
-  const Reader reader{path};
   const Json root = parse_json_file(path);
-  if (!root.is_object()) reader.malformed("expected an object");
+  const JsonAt json(root, path);
+  if (!root.is_object()) json.malformed("expected an object");
   bool any = false;
   for (size_t role = 0; role < kTokenRoles; ++role) {
     const std::string key = std::string(kRoleNames[role]) + "_token";
-    if (!given(root, key.c_str())) continue;
+    if (!json.has(key.c_str())) continue;
     const std::string content =
-        root[key].is_object() ? reader.text(root[key], "content", "") : reader.text(root, key.c_str(), "");
-    const auto place = impl.ids.find(content);
-    if (place == impl.ids.end())
-      reader.malformed(fmt::format("\"{}\" is {}, which the vocabulary lacks", key, quote_json(content)));
-    impl.roles[role] = place->second;
+        root[key].is_object() ? json.at(key.c_str()).text("content", "") : json.text(key.c_str());
+    impl.roles[role] = impl.id(content);
+    if (!impl.roles[role])
+      json.malformed(fmt::format("\"{}\" is {}, which the vocabulary lacks", key, quote_json(content)));
     any = true;
   }
   return any;
@@ -236,14 +106,34 @@ bool roles_from_file(const std::string& path, Impl& impl) {
 
 }  // namespace
 
+void Impl::set_part(const std::string& name, const JsonAt& json) {
+  if (!json.value().is_object()) json.malformed("expected an object");
+  if (name == "truncation") truncation = read_truncation(json);
+  if (name == "padding") padding = read_padding(json);
+  if (name == "normalizer") normalizer = read_normalizer(json);
+  if (name == "pre_tokenizer") pre_tokenizer = read_pre_tokenizer(json);
+  if (name == "post_processor") post_processor = read_post_processor(json);
+  if (name == "decoder") decoder = read_decoder(json);
+  if (name == "model") {
+    ReadModel read = read_model(json, pre_tokenizer.spells_bytes);
+    model = std::move(read.model);
+    reads_bytes = read.reads_bytes;
+  } else {
+    parts[name] = dump_json(json.value(), -1);
+  }
+}
+
 void read_tokenizer(const std::string& path, Impl& impl) {
   const std::string file = is_folder(path) ? join_path(path, "tokenizer.json") : path;
   const Json root = parse_json_file(file);
-  const Reader reader{file};
-  if (!root.is_object()) reader.malformed("expected an object");
-  read_pipeline(reader, root, impl);
-  read_model(reader, root, impl);
-  read_added(reader, root, impl);
+  const JsonAt json(root, file);
+  if (!root.is_object()) json.malformed("expected an object");
+  if (json.has("version") && root["version"] != "1.0") json.wrong("version", "\"1.0\"");
+  for (const char* name : kPartNames) {
+    if (json.has(name)) impl.set_part(name, json.at(name));
+  }
+  impl.set_part("model", json.object("model"));
+  read_added(json, impl);
   const std::string folder = parent_folder(file);
   if (roles_from_file(join_path(folder, "tokenizer_config.json"), impl)) return;
   if (roles_from_file(join_path(folder, "special_tokens_map.json"), impl)) return;
@@ -252,46 +142,28 @@ void read_tokenizer(const std::string& path, Impl& impl) {
 
 std::string tokenizer_json(const Impl& impl) {
   OrderedJson added = OrderedJson::array();
-  for (const AddedToken& token : impl.added) {
+  for (const AddedToken& token : impl.added.list()) {
     added.push_back({{"id", token.id},
                      {"content", token.content},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
+                     {"single_word", token.single_word},
+                     {"lstrip", token.lstrip},
+                     {"rstrip", token.rstrip},
+                     {"normalized", token.normalized},
                      {"special", token.special}});
   }
-  const OrderedJson byte_level = {{"type", "ByteLevel"},
-                                  {"add_prefix_space", impl.pre_tokenizer.add_prefix_space},
-                                  {"trim_offsets", true},
-                                  {"use_regex", impl.pre_tokenizer.use_regex}};
-  const OrderedJson head = {{"version", "1.0"},          {"truncation", nullptr},
-                            {"padding", nullptr},        {"added_tokens", added},
-                            {"normalizer", nullptr},     {"pre_tokenizer", byte_level},
-                            {"post_processor", nullptr}, {"decoder", byte_level}};
-  // The vocabulary is written here: an ordered object of many keys takes quadratic time.
-  std::string text = dump_json(head);
-  text.resize(text.size() - 2);  // "\n}"
-  text +=
-      ",\n  \"model\": {\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": null,\n"
-      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": "
-      "false,\n"
-      "    \"byte_fallback\": false,\n    \"ignore_merges\": false,\n    \"vocab\": {";
-  const char* separator = "\n";
-  for (size_t id = 0; id < impl.tokens.size(); ++id) {
-    if (impl.tokens[id].empty()) continue;
-    text += fmt::format("{}      {}: {}", separator, quote_json(impl.tokens[id]), id);
-    separator = ",\n";
+  OrderedJson head = {{"version", "1.0"}};
+  for (const std::string name : kPartNames) {
+    if (name == "normalizer") head["added_tokens"] = added;
+    const auto part = impl.parts.find(name);
+    head[name] = part == impl.parts.end() ? OrderedJson(nullptr) : OrderedJson::parse(part->second);
   }
-  text += "\n    },\n    \"merges\": [";
-  separator = "\n";
-  for (const BpeMerge& merge : impl.model.merges()) {
-    text +=
-        fmt::format("{}      [{}, {}]", separator, quote_json(impl.tokens[static_cast<size_t>(merge.left)]),
-                    quote_json(impl.tokens[static_cast<size_t>(merge.right)]));
-    separator = ",\n";
-  }
-  return text + (impl.model.merges().empty() ? "]" : "\n    ]") + "\n  }\n}\n";
+  // The vocabulary is written apart: an ordered object of many keys takes quadratic time.
+  std::string text = dump_json(head), options = impl.model->options();
+  text.resize(text.size() - 2);        // "\n}"
+  options.resize(options.size() - 2);  // "\n}"
+  for (size_t line = options.find('\n'); line != std::string::npos; line = options.find('\n', line + 1))
+    options.insert(line + 1, "  ");
+  return text + ",\n  \"model\": " + options + ",\n    " + impl.model->contents() + "\n  }\n}\n";
 }
 
 std::string tokenizer_config_json(const Impl& impl) {
@@ -299,7 +171,7 @@ std::string tokenizer_config_json(const Impl& impl) {
                         {"clean_up_tokenization_spaces", false}};
   for (size_t role = 0; role < kTokenRoles; ++role) {
     if (!impl.roles[role]) continue;
-    config[std::string(kRoleNames[role]) + "_token"] = impl.tokens[static_cast<size_t>(*impl.roles[role])];
+    config[std::string(kRoleNames[role]) + "_token"] = impl.token(*impl.roles[role]);
   }
   return dump_json(config) + "\n";
 }

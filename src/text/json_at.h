@@ -1,0 +1,46 @@
+// A value inside a JSON file, with its place: whoever finds it wrong names the file and the path in it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+namespace plumb {
+
+class JsonAt {
+ public:
+  JsonAt(const Json& value, const std::string& file, std::string path = "")
+      : value_(&value), file_(&file), path_(std::move(path)) {}
+
+  const Json& value() const { return *value_; }
+  const std::string& file() const { return *file_; }
+  const std::string& path() const { return path_; }
+
+  // Error(file): "FILE: PATH: what".
+  [[noreturn]] void malformed(const std::string& what) const;
+  // "FILE: PATH.key is VALUE, expected ..."
+  [[noreturn]] void wrong(const std::string& key, std::string_view expected) const;
+
+  bool has(const char* key) const;       // given, and not null
+  JsonAt at(const char* key) const;      // has to be given
+  JsonAt object(const char* key) const;  // has to be an object
+  JsonAt list(const char* key) const;    // has to be a list
+  JsonAt item(size_t index) const;       // of a list
+  size_t size() const;                   // of a list or object
+  std::string text(const char* key) const;
+  std::string text(const char* key, const std::string& fallback) const;
+  char32_t character(const char* key) const;  // a text of one
+  bool flag(const char* key) const;
+  bool flag(const char* key, bool fallback) const;
+  uint64_t whole(const char* key, uint64_t most) const;
+  int32_t id(const char* key) const;
+
+ private:
+  const Json* value_;
+  const std::string* file_;
+  std::string path_;
+};
+
+}  // namespace plumb

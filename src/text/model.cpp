@@ -1,0 +1,76 @@
+#include "text/model.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "plumb/error.h"
+#include "text/bpe_model.h"
+
+namespace plumb {
+
+void Model::encode_ids(std::string_view piece, std::vector<int32_t>& out) const {
+  thread_local std::vector<ModelToken> tokens;
+  tokens.clear();
+  encode(piece, tokens);
+  for (const ModelToken& token : tokens) out.push_back(token.id);
+}
+
+std::string vocabulary_json(const Vocabulary& vocabulary) {
+  std::string text = "{";
+  const char* separator = "\n";
+  for (size_t id = 0; id < vocabulary.size(); ++id) {
+    const std::string& token = vocabulary.token(static_cast<int32_t>(id));
+    if (token.empty()) continue;
+    text += fmt::format("{}      {}: {}", separator, quote_json(token), id);
+    separator = ",\n";
+  }
+  return text + "\n    }";
+}
+
+Vocabulary read_vocabulary(const JsonAt& json) {
+  const JsonAt vocab = json.object("vocab");
+  // Ids may have gaps, but not so many that a small file could ask for all memory.
+  const uint64_t most = 2 * vocab.value().size() + 1024;
+  Vocabulary result;
+  for (const auto& [token, id] : vocab.value().items()) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
+      vocab.malformed(fmt::format("the id of {} is {}, expected a whole number from 0", quote_json(token),
+                                  dump_json(id, -1)));
+    }
+    if (id.get<uint64_t>() > most)
+      vocab.malformed(fmt::format("{} has id {} in a vocabulary of {}", quote_json(token), id.get<uint64_t>(),
+                                  vocab.value().size()));
+    if (token.empty()) vocab.malformed("the vocabulary has an empty token");
+    if (result.has(id.get<int32_t>())) {
+      vocab.malformed(fmt::format("{} and {} have the same id {}",
+                                  quote_json(result.token(id.get<int32_t>())), quote_json(token),
+                                  id.get<int32_t>()));
+    }
+    result.add(id.get<int32_t>(), token);
+  }
+  return result;
+}
+
+// Files of versions that wrote no type have the keys of one.
+static std::string type_of(const JsonAt& json) {
+  if (json.has("type")) return json.text("type");
+  if (json.has("merges")) return "BPE";
+  if (json.has("max_input_chars_per_word")) return "WordPiece";
+  if (json.has("vocab") && json.value()["vocab"].is_array()) return "Unigram";
+  if (json.has("unk_token")) return "WordLevel";
+  json.malformed("a model without a type");
+}
+
+ReadModel read_model(const JsonAt& json, bool spells_bytes) {
+  const std::string type = type_of(json);
+  if (type == "BPE") return read_bpe(json, spells_bytes);
+  if (type == "Unigram") return {read_unigram(json)};
+  if (type == "WordPiece") return {read_wordpiece(json)};
+  if (type == "WordLevel") return {read_wordlevel(json)};
+  throw Error(ErrorKind::unsupported,
+              fmt::format("{}: {}: the model \"{}\" is not known", json.file(), json.path(), type));
+}
+
+}  // namespace plumb

@@ -1,0 +1,190 @@
+// Recorded cases of the `tokenizers` package, beside the tokenizer.json they belong to: ids, tokens, offsets,
+// types, masks, windows, decoded text, and decoding one id at a time. Folders: those of the source tree, and
+// those that PLUMB_TOKENIZERS names (separated by colons, each a case folder or a folder of them;
+// tools/compare_tokenizer.py makes such folders), by default the reference data's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "plumb/error.h"
+#include "plumb/tokenizer.h"
+#include "support/files.h"
+
+namespace plumb {
+namespace {
+
+using Json = nlohmann::json;
+using Path = std::filesystem::path;
+
+std::vector<Path> case_folders() {
+  std::vector<Path> places = {test::source_folder() / "tests/data"};
+  if (const char* named = std::getenv("PLUMB_TOKENIZERS")) {
+    std::istringstream names(named);
+    for (std::string name; std::getline(names, name, ':');) places.emplace_back(name);
+  } else {
+    places.push_back(test::shared_path("tokenizers"));
+  }
+  std::vector<Path> folders;
+  const auto add = [&](const Path& folder) {
+    if (!exists(folder / "cases.json") || !exists(folder / "tokenizer.json")) return false;
+    folders.push_back(folder);
+    return true;
+  };
+  for (const Path& place : places) {
+    if (!is_directory(place) || add(place)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(place)) add(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+bool disputes(const Json& expected, const char* what) {
+  const Json list = expected.value("disputed", Json::array());
+  return std::find(list.begin(), list.end(), what) != list.end();
+}
+
+void check_encoding(const Encoding& encoding, const Json& expected) {
+  EXPECT_EQ(encoding.ids, expected["ids"].get<std::vector<int32_t>>());
+  if (expected.contains("tokens")) {
+    EXPECT_EQ(Json(encoding.tokens), expected["tokens"]);
+  }
+  if (expected.contains("type_ids")) {
+    EXPECT_EQ(Json(encoding.type_ids), expected["type_ids"]);
+  }
+  if (expected.contains("special_mask")) {
+    EXPECT_EQ(Json(encoding.special_mask), expected["special_mask"]);
+  }
+  if (expected.contains("attention_mask")) {
+    EXPECT_EQ(Json(encoding.attention_mask), expected["attention_mask"]);
+  }
+  if (expected.contains("offsets")) {
+    Json offsets = Json::array();
+    for (const TextSpan& span : encoding.offsets) offsets.push_back({span.begin, span.end});
+    EXPECT_EQ(offsets, expected["offsets"]);
+  }
+  if (expected.contains("overflow")) {
+    Json windows = Json::array();
+    for (const Encoding& window : encoding.overflow) windows.push_back(window.ids);
+    EXPECT_EQ(windows, expected["overflow"]);
+  }
+}
+
+// The same offsets by byte: they cover the same characters.
+void check_byte_offsets(const Encoding& points, const Encoding& bytes,
+                        const std::vector<std::string>& texts) {
+  ASSERT_EQ(points.ids, bytes.ids);
+  ASSERT_EQ(points.offsets.size(), bytes.offsets.size());
+  for (size_t i = 0; i < points.offsets.size(); ++i) {
+    if (points.sequence[i] < 0) continue;
+    const std::string& text = texts[static_cast<size_t>(points.sequence[i])];
+    const auto count = [&](uint32_t end) {
+      return std::count_if(text.begin(),
+                           text.begin() + std::min<ptrdiff_t>(end, static_cast<ptrdiff_t>(text.size())),
+                           [](char c) { return (c & 0xC0) != 0x80; });
+    };
+    const auto all = count(static_cast<uint32_t>(text.size()));
+    EXPECT_EQ(count(bytes.offsets[i].begin), std::min<ptrdiff_t>(points.offsets[i].begin, all));
+    EXPECT_EQ(count(bytes.offsets[i].end), std::min<ptrdiff_t>(points.offsets[i].end, all));
+  }
+}
+
+void check_case(const Tokenizer& tokenizer, const Json& expected) {
+  std::vector<std::string> texts = {expected["text"].get<std::string>()};
+  if (expected.contains("pair") && expected["pair"].is_string())
+    texts.push_back(expected["pair"].get<std::string>());
+  const TextInput input = {texts[0],
+                           texts.size() > 1 ? std::optional<std::string_view>(texts[1]) : std::nullopt};
+  EncodeOptions options = {.add_special = expected.value("add_special_tokens", true),
+                           .parse_special = expected.value("parse_special", true),  // as the package does
+                           .offsets = OffsetUnit::code_points,
+                           .tokens = true};
+  if (expected.contains("error")) {
+    EXPECT_THROW(tokenizer.encode_input(input, options), Error);
+    return;
+  }
+  const Encoding encoding = tokenizer.encode_input(input, options);
+  if (!disputes(expected, "normalizer")) check_encoding(encoding, expected);
+  options.offsets = OffsetUnit::bytes;
+  check_byte_offsets(encoding, tokenizer.encode_input(input, options), texts);
+  options.offsets = OffsetUnit::none;
+  options.tokens = false;
+  EXPECT_EQ(tokenizer.encode_input(input, options).ids, encoding.ids);
+  if (disputes(expected, "normalizer") || disputes(expected, "decode")) return;
+  const auto ids = expected["ids"].get<std::vector<int32_t>>();
+  EXPECT_EQ(tokenizer.decode(ids), expected["decode"].get<std::string>());
+  EXPECT_EQ(tokenizer.decode(ids, true), expected["decode_with_special"].get<std::string>());
+}
+
+size_t characters(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+void check_stream(const Tokenizer& tokenizer, const Json& expected) {
+  const auto prefixes = expected["prefixes"].get<std::vector<std::string>>();
+  StreamDecoder stream = tokenizer.stream_decoder();
+  std::string text;
+  for (size_t i = 0; i < expected["ids"].size(); ++i) {
+    text += stream.add(expected["ids"][i].get<int32_t>());
+    EXPECT_NE(std::find(prefixes.begin(), prefixes.end(), text), prefixes.end()) << text;
+    EXPECT_LE(characters(text), expected["at_most"][i].get<size_t>()) << text;
+  }
+  EXPECT_EQ(text + stream.finish(), expected["text"].get<std::string>());
+}
+
+class TokenizerCases : public testing::TestWithParam<Path> {
+ protected:
+  static Json read(const Path& path) { return Json::parse(test::read_file(path)); }
+};
+
+TEST_P(TokenizerCases, Encoding) {
+  const Tokenizer tokenizer = Tokenizer::load(GetParam().string());
+  const Json cases = read(GetParam() / "cases.json");
+  ASSERT_FALSE(cases.empty());
+  size_t failed = 0;
+  for (const Json& expected : cases) {
+    const auto before = testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
+    SCOPED_TRACE(expected["text"].dump());
+    check_case(tokenizer, expected);
+    failed += testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() > before;
+    if (failed == 5) break;
+  }
+}
+
+TEST_P(TokenizerCases, WrittenFileReadsTheSame) {
+  const Tokenizer tokenizer = Tokenizer::load(GetParam().string());
+  const Path file = Path(testing::TempDir()) / (GetParam().filename().string() + ".json");
+  tokenizer.save(file.string());
+  const Tokenizer again = Tokenizer::load(file.string());
+  std::filesystem::remove(file);
+  for (const Json& expected : read(GetParam() / "cases.json")) {
+    if (expected.contains("error")) continue;
+    const std::string text = expected["text"].get<std::string>();
+    EXPECT_EQ(tokenizer.encode(text, true), again.encode(text, true));
+  }
+}
+
+TEST_P(TokenizerCases, Stream) {
+  if (!exists(GetParam() / "stream.json")) return;
+  const Tokenizer tokenizer = Tokenizer::load(GetParam().string());
+  for (const Json& expected : read(GetParam() / "stream.json")) {
+    SCOPED_TRACE(expected["text"].dump());
+    check_stream(tokenizer, expected);
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<Path>& info) {
+  std::string name = info.param.filename().string();
+  for (char& c : name) c = isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Folder, TokenizerCases, testing::ValuesIn(case_folders()), name_of);
+
+}  // namespace
+}  // namespace plumb
