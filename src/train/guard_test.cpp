@@ -101,6 +101,20 @@ TEST_F(TrainerTest, StepsThatAreNotFiniteChangeNothingAndEndTheRunInTheEnd) {
                 .dump());
 }
 
+// Fewer steps than most_skips, and none that left a model worth keeping.
+TEST_F(TrainerTest, AShortRunWithoutAnyFiniteLossIsAnError) {
+  const Dataset data = small_text_data(folder);
+  Model model = Model::create(small_config(data), 1);
+  TrainOptions options = small_options();
+  options.steps = 3;
+  options.lr = 1e30;
+  options.warmup = 0;
+  Trainer trainer(model, data, options, folder / "run");
+  std::string why;
+  logged([&] { why = error_of(ErrorKind::numeric, [&] { trainer.run(); }); });
+  EXPECT_NE(why.find("2 steps in a row, up to step 3, had to be skipped"), std::string::npos) << why;
+}
+
 // The checkpoints of steps 4 and 6, between which every step was skipped.
 TEST_F(TrainerTest, ASkippedStepLeavesTheOptimizerAsItWas) {
   const Dataset data = small_text_data(folder);
@@ -111,10 +125,12 @@ TEST_F(TrainerTest, ASkippedStepLeavesTheOptimizerAsItWas) {
   options.checkpoint_every = 2;
   Parameter* p = model.transformer().parameters().find("decoder.1.feed_forward.down.weight");
   ASSERT_NE(p, nullptr);
-  Trainer(model, data, options, folder / "run").run({.step = [&](const StepMetrics& m) {
+  Trainer trainer(model, data, options, folder / "run");
+  const auto poison = [&](const StepMetrics& m) {
     EXPECT_EQ(m.skipped, m.step > 4);
     if (m.step == 4) p->value.f32()[5] = NAN;
-  }});
+  };
+  error_of(ErrorKind::numeric, [&] { trainer.run({.step = poison}); });
   const SafetensorsFile before(checkpoint_path(folder / "run/checkpoints", 4)),
       after(checkpoint_path(folder / "run/checkpoints", 6));
   size_t moments = 0;

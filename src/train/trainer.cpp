@@ -292,7 +292,7 @@ void Trainer::Impl::give_up() {
       fmt::format(
           "{} steps in a row, up to step {}, had to be skipped; {}; try a lower --lr, a longer --warmup "
           "or another --placement",
-          options.most_skips, state.step,
+          guard.state().skips_in_row, state.step,
           steps.empty() ? "there is no checkpoint yet"
                         : "the last good checkpoint is " + checkpoint_path(checkpoints(), steps.back())));
 }
@@ -401,6 +401,8 @@ TrainResult Trainer::Impl::run(const TrainCallbacks& callbacks) {
     }
   }
   progress.reset();
+  // A run too short for most_skips, which never had a model to keep.
+  if (state.best_step == 0 && guard.state().skips_in_row > 0) give_up();
   return result();
 }
 
