@@ -68,7 +68,7 @@ void expect_packed(const PackCase& c, DType dtype) {
 
 TEST(Pack, EveryLayoutOnEveryInstructionSet) {
   for_each_target([] {
-    for (const auto [n, k] :
+    for (const auto& [n, k] :
          {std::pair<int64_t, int64_t>{1, 1}, {7, 6}, {64, 32}, {65, 33}, {130, 96}, {48, 31}}) {
       for (const int64_t panel : {0, 16, 32, 48, 64}) {
         for (const bool k_contiguous : {false, true}) {
