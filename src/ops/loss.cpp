@@ -7,9 +7,9 @@
 namespace plumb::ops {
 namespace {
 
-// Rows of logits held at once: enough for the product to run at its best, and equal shares of all rows, because a
-// last chunk of a few would run far below it. Each chunk reads all weights and their gradient once more, which costs
-// a bf16 product a larger share of its time: it gets four times as much memory.
+// Rows of logits held at once: enough for the product to run at its best, and equal shares of all rows,
+// because a last chunk of a few would run far below it. Each chunk reads all weights and their gradient once
+// more, which costs a bf16 product a larger share of its time: it gets four times as much memory.
 int64_t chunk_rows(int64_t rows, int64_t vocabulary, DType compute) {
   const int64_t bytes = int64_t{compute == DType::bf16 ? 256 : 64} << 20;
   const int64_t most = std::max<int64_t>(64, bytes / (4 * std::max<int64_t>(1, vocabulary)));
