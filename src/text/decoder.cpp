@@ -280,22 +280,13 @@ void add_replace(Decoder& decoder, const JsonAt& json) {
   });
 }
 
-// Files of versions that wrote no type have the keys of one.
-std::string type_of(const JsonAt& json) {
-  if (json.has("type")) return json.text("type");
-  for (const auto& [key, type] : {std::pair{"suffix", "BPEDecoder"},
-                                  {"prefix", "WordPiece"},
-                                  {"pad_token", "CTC"},
-                                  {"decoders", "Sequence"},
-                                  {"pattern", "Replace"},
-                                  {"start", "Strip"}}) {
-    if (json.has(key)) return type;
-  }
-  json.malformed("a decoder without a type");
-}
-
 void add_decoder(Decoder& decoder, const JsonAt& json) {
-  const std::string type = type_of(json);
+  const std::string type = json.type("decoder", {{"suffix", "BPEDecoder"},
+                                                 {"prefix", "WordPiece"},
+                                                 {"pad_token", "CTC"},
+                                                 {"decoders", "Sequence"},
+                                                 {"pattern", "Replace"},
+                                                 {"start", "Strip"}});
   if (type == "Sequence") {
     const JsonAt list = json.list("decoders");
     for (size_t i = 0; i < list.size(); ++i) add_decoder(decoder, list.item(i));
@@ -329,8 +320,7 @@ void add_decoder(Decoder& decoder, const JsonAt& json) {
                                     json.flag("cleanup")};
     add_stage(decoder, [=](bool joined) { return std::make_unique<Ctc>(joined, settings); });
   } else {
-    throw Error(ErrorKind::unsupported,
-                fmt::format("{}: {}: the decoder \"{}\" is not known", json.file(), json.path(), type));
+    json.unknown("decoder", type);
   }
 }
 

@@ -52,6 +52,20 @@ JsonAt JsonAt::item(size_t index) const {
   return {(*value_)[index], *file_, fmt::format("{}[{}]", path_, index)};
 }
 
+void JsonAt::unknown(std::string_view what, const std::string& type) const {
+  throw Error(ErrorKind::unsupported,
+              fmt::format("{}: {}: the {} \"{}\" is not known", *file_, path_, what, type));
+}
+
+std::string JsonAt::type(std::string_view what,
+                         std::initializer_list<std::pair<const char*, const char*>> types_by_key) const {
+  if (has("type")) return text("type");
+  for (const auto& [key, type] : types_by_key) {
+    if (has(key)) return type;
+  }
+  malformed(fmt::format("a {} without a type", what));
+}
+
 std::string JsonAt::text(const char* key) const {
   if (!has(key) || !(*value_)[key].is_string()) wrong(key, "a string");
   return (*value_)[key].get<std::string>();

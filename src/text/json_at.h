@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/json.h"
 
@@ -22,6 +24,14 @@ class JsonAt {
   [[noreturn]] void malformed(const std::string& what) const;
   // "FILE: PATH.key is VALUE, expected ..."
   [[noreturn]] void wrong(const std::string& key, std::string_view expected) const;
+
+  // Error(unsupported): "FILE: PATH: the decoder "TYPE" is not known"
+  [[noreturn]] void unknown(std::string_view what, const std::string& type) const;
+
+  // The component's "type"; of files that wrote none, the type of the first key that it has. `what` it is:
+  // "decoder".
+  std::string type(std::string_view what,
+                   std::initializer_list<std::pair<const char*, const char*>> types_by_key) const;
 
   bool has(const char* key) const;       // given, and not null
   JsonAt at(const char* key) const;      // has to be given

@@ -69,8 +69,7 @@ ReadModel read_model(const JsonAt& json, bool spells_bytes) {
   if (type == "Unigram") return {read_unigram(json)};
   if (type == "WordPiece") return {read_wordpiece(json)};
   if (type == "WordLevel") return {read_wordlevel(json)};
-  throw Error(ErrorKind::unsupported,
-              fmt::format("{}: {}: the model \"{}\" is not known", json.file(), json.path(), type));
+  json.unknown("model", type);
 }
 
 }  // namespace plumb

@@ -197,24 +197,15 @@ Normalizer read_sequence(const JsonAt& json) {
   };
 }
 
-// Files of versions that wrote no type have the keys of one.
-std::string type_of(const JsonAt& json) {
-  if (json.has("type")) return json.text("type");
-  for (const auto& [key, type] : {std::pair{"clean_text", "BertNormalizer"},
-                                  {"strip_left", "Strip"},
-                                  {"normalizers", "Sequence"},
-                                  {"precompiled_charsmap", "Precompiled"},
-                                  {"content", "Replace"},
-                                  {"prepend", "Prepend"}}) {
-    if (json.has(key)) return type;
-  }
-  json.malformed("a normalizer without a type");
-}
-
 }  // namespace
 
 Normalizer read_normalizer(const JsonAt& json) {
-  const std::string type = type_of(json);
+  const std::string type = json.type("normalizer", {{"clean_text", "BertNormalizer"},
+                                                    {"strip_left", "Strip"},
+                                                    {"normalizers", "Sequence"},
+                                                    {"precompiled_charsmap", "Precompiled"},
+                                                    {"content", "Replace"},
+                                                    {"prepend", "Prepend"}});
   if (type == "Sequence") return read_sequence(json);
   if (type == "BertNormalizer") return read_bert(json);
   if (type == "NFC") return [](Aligned& text) { normalize(text, {.composed = true}); };
@@ -245,8 +236,7 @@ Normalizer read_normalizer(const JsonAt& json) {
     const std::string content = json.text("content");
     return [=](Aligned& text) { replace(text, pattern, content); };
   }
-  throw Error(ErrorKind::unsupported,
-              fmt::format("{}: {}: the normalizer \"{}\" is not known", json.file(), json.path(), type));
+  json.unknown("normalizer", type);
 }
 
 }  // namespace plumb

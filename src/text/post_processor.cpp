@@ -253,8 +253,7 @@ PostProcessor read_post_processor(const JsonAt& json) {
   if (type == "RobertaProcessing") return read_roberta(json);
   if (type == "ByteLevel") return read_byte_level(json);
   if (type == "Sequence") return read_sequence(json);
-  throw Error(ErrorKind::unsupported,
-              fmt::format("{}: {}: the post-processor \"{}\" is not known", json.file(), json.path(), type));
+  json.unknown("post-processor", type);
 }
 
 }  // namespace plumb

@@ -278,11 +278,6 @@ PreTokenizer read_sequence(const JsonAt& json) {
   return result;
 }
 
-std::string type_of(const JsonAt& json) {
-  if (json.has("type")) return json.text("type");
-  json.malformed("a pre-tokenizer without a type");
-}
-
 Cut read_cut(const JsonAt& json, const std::string& type) {
   if (type == "Split") return read_split(json);
   if (type == "Punctuation") return split_at(is_punctuation, read_behavior(json, "Isolated"));
@@ -303,14 +298,13 @@ Cut read_cut(const JsonAt& json, const std::string& type) {
       punctuation(pieces);
     };
   }
-  throw Error(ErrorKind::unsupported,
-              fmt::format("{}: {}: the pre-tokenizer \"{}\" is not known", json.file(), json.path(), type));
+  json.unknown("pre-tokenizer", type);
 }
 
 }  // namespace
 
 PreTokenizer read_pre_tokenizer(const JsonAt& json) {
-  const std::string type = type_of(json);
+  const std::string type = json.type("pre-tokenizer", {});
   if (type == "Sequence") return read_sequence(json);
   if (type == "Metaspace") return read_metaspace(json);
   if (type == "ByteLevel") return read_byte_level(json);
