@@ -5,7 +5,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "plumb/error.h"
 #include "text/bpe_model.h"
 
 namespace plumb {

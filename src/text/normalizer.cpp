@@ -1,14 +1,11 @@
 #include "text/normalizer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "base/utf8.h"
-#include "plumb/error.h"
 #include "text/byte_level.h"
 #include "text/charsmap.h"
 #include "text/pattern.h"

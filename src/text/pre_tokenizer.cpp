@@ -1,11 +1,8 @@
 #include "text/pre_tokenizer.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "base/utf8.h"
-#include "plumb/error.h"
 #include "text/byte_level.h"
 #include "text/pattern.h"
 #include "text/unicode.h"
