@@ -79,6 +79,16 @@ std::optional<Fault> moved_positions(const Predictor& p, const Kept& place, cons
   return std::nullopt;
 }
 
+std::optional<Fault> other_mask(const Predictor& p, const Kept& place, const Tensor& other,
+                                const Judge& judge) {
+  for (const Prediction& masked : with_other_mask(p, place)) {
+    if (!judge.right(left_of(masked.value, other))) continue;
+    return Fault{FaultKind::other_mask,
+                 fmt::format("{} {} than {}'s, at {}", p.other, masked.what, p.mine, place.module)};
+  }
+  return std::nullopt;
+}
+
 // other = mine + d, with d of each column alike for every token: a bias.
 std::optional<Fault> shifted_by_column(const Tensor& mine, const Tensor& other, const Judge& judge,
                                        const std::string& whose) {
@@ -171,6 +181,7 @@ std::string fault_name(FaultKind kind) {
                                    "transposed matrix",
                                    "permutation of heads",
                                    "position offset",
+                                   "attention mask",
                                    "scale",
                                    "shift"};
   return names[static_cast<size_t>(kind)];
@@ -242,6 +253,7 @@ std::optional<Fault> recognise(const Predictor& p, const Kept& place, const Tens
   if (!fault) fault = transposed(p, place, other, judge);
   if (!fault) fault = permuted_heads(p, place, other);
   if (!fault) fault = moved_positions(p, place, other, judge);
+  if (!fault) fault = other_mask(p, place, other, judge);
   if (!fault) fault = scale_or_shift(place.value, other, judge, whose);
   if (!fault) fault = scaled_tokens(p, place, other, judge);
   if (!fault) fault = shifted_by_column(place.value, other, judge, whose);

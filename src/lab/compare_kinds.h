@@ -18,6 +18,7 @@ enum class FaultKind {
   transposed,
   head_permutation,
   position_offset,
+  other_mask,
   scale,
   shift,
 };

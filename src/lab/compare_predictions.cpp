@@ -7,6 +7,7 @@
 #include "kernels/embedding.h"
 #include "kernels/rope.h"
 #include "lab/model_words.h"
+#include "lab/trace_attention.h"
 #include "nn/depth.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
@@ -177,6 +178,38 @@ std::optional<Prediction> embedded_from(const Tensor& x, const Tensor& table, in
   return Prediction{fmt::format("{}", offset), moved, first, last};
 }
 
+// (1, T, H D): what each query reads of the values (1, S, K D) under the weights (H, T, S).
+Tensor read_values(const Tensor& weights, const Tensor& values, const LayerConfig& c) {
+  const int64_t queries = weights.size(1), keys = weights.size(2), d = c.head_dim;
+  Tensor heads = Tensor::zeros({1, queries, c.heads * d});
+  for (int64_t h = 0; h < c.heads; ++h) {
+    for (int64_t t = 0; t < queries; ++t) {
+      float* to = heads.f32() + t * heads.width() + h * d;
+      for (int64_t s = 0; s < keys; ++s) {
+        const float w = weights.f32()[(h * queries + t) * keys + s];
+        const float* value = values.f32() + s * values.width() + h / (c.heads / c.kv_heads) * d;
+        for (int64_t i = 0; i < d; ++i) to[i] += w * value[i];
+      }
+    }
+  }
+  return heads;
+}
+
+struct OtherView {
+  const char* what;
+  AttentionView view;
+};
+std::vector<OtherView> other_views(const AttentionView& own) {
+  std::vector<OtherView> all;
+  if (!own.causal) all.push_back({"sees fewer keys (it has a causal mask)", {true, own.window}});
+  if (own.causal)
+    all.push_back({"sees more keys (it has no causal mask: later tokens, too)", {false, own.window}});
+  if (own.window > 0) all.push_back({"sees more keys (it has no window)", {own.causal, 0}});
+  if (own.causal && own.window > 0)
+    all.push_back({"sees more keys (it has neither causal mask nor window)", {false, 0}});
+  return all;
+}
+
 // N_out of a sum, or the sum where there is none.
 Tensor finished(const Predictor& p, const Within& w, const Tensor& sum) {
   if (!w.formula.norm_out) return sum;
@@ -304,6 +337,31 @@ std::vector<Prediction> with_moved_positions(const Predictor& p, const Kept& pla
             {fmt::format("{}", offset), rotated(c, *w, place.value, {offset, 0}), 0, place.value.rows()});
       }
     }
+  }
+  return all;
+}
+
+std::vector<Prediction> with_other_mask(const Predictor& p, const Kept& place) {
+  const auto w = within(p, place.module);
+  const bool raw = place.quantity == "raw";
+  if (!w || w->name.part != "attention" || !(raw || place.quantity == "heads")) return {};
+  // Between the heads and the output projection there may be more than the projection.
+  if (raw && (w->formula.norm_inner || w->formula.head_scale || w->layer.parallel != Parallel::no)) return {};
+  const auto seen = [&](const char* quantity) { return p.observed.value(place.module, quantity); };
+  const Tensor q = seen("q"), k = seen("k"), value = seen("value");
+  if (!q.defined() || !k.defined() || !value.defined()) return {};
+  const ModelConfig& c = p.model.config();
+  std::vector<Prediction> all;
+  for (const OtherView& other : other_views(view_of(c, w->name))) {
+    Tensor heads = read_values(attention_weights(c, w->name, other.view, q, k), value, w->layer);
+    if (raw) {
+      Map map = map_of(p, place).at(0);
+      map.input = heads;
+      const Parameter* weight = p.model.parameters().find(map.parameter + ".weight");
+      if (!weight) return {};
+      heads = mapped(p, map, out_in(f32_of(weight->value), weight->in_out));
+    }
+    all.push_back({other.what, heads});
   }
   return all;
 }

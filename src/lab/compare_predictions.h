@@ -10,7 +10,7 @@
 namespace plumb {
 
 struct Prediction {
-  std::string what;  // the norm, the matrix, or the first position
+  std::string what;  // the norm, the matrix, the first position, or what the mask shows
   Tensor value;      // (1, T, C), or of positions the rows first .. last - 1 (N, C)
   int64_t first = 0, last = 0;
 };
@@ -20,6 +20,8 @@ std::vector<Prediction> without_norm(const Predictor& p, const Kept& place);
 std::vector<Prediction> without_residual(const Predictor& p, const Kept& place);
 std::vector<Prediction> with_transposed_matrix(const Predictor& p, const Kept& place);
 std::vector<Prediction> with_moved_positions(const Predictor& p, const Kept& place);
+// `what` is "sees ... more" or "sees ... fewer".
+std::vector<Prediction> with_other_mask(const Predictor& p, const Kept& place);
 
 // What a table of positions adds to a stack's embedding (1, T, C); undefined at any other place.
 Tensor positions_in(const Predictor& p, const Kept& place);

@@ -311,5 +311,60 @@ TEST(Compare, PositionOffsetOfRotaryPositions) {
   EXPECT_NE(r.data().fault->words.find("from 1 where"), std::string::npos) << r.data().fault->words;
 }
 
+// The same layers as the other kind of stack: a decoder without its mask is an encoder.
+Model as_other_stack(const Model& from) {
+  ModelConfig c = from.config();
+  std::swap(c.encoder_layers, c.decoder_layers);
+  Model model = made(c);
+  for (const auto& p : model.transformer().parameters().all()) {
+    std::string name = p->name;
+    for (const auto& [mine, other] : {std::pair{"encoder.", "decoder."}, std::pair{"decoder.", "encoder."}}) {
+      if (p->name.starts_with(mine)) name = other + p->name.substr(8);
+    }
+    put(p->value, weight(from, name));
+  }
+  return model;
+}
+
+// What the other kind of stack shows, under this one's names; without its heads where a reference has none.
+void record_as(const Model& model, const std::string& stack, bool heads, const std::string& path) {
+  std::vector<SavedTensor> tensors{{"input_ids", Tensor::of<int32_t>({7}, kInput.ids), DType::i32}};
+  const Observed observed = observe_pass(model.transformer(), {.ids = kInput.ids});
+  for (const Kept& k : observed.all()) {
+    if (!heads && k.quantity == "heads") continue;
+    const bool inside = k.module.starts_with("encoder") || k.module.starts_with("decoder");
+    tensors.push_back({inside ? stack + k.name().substr(7) : k.name(), k.value});
+  }
+  write_safetensors(path, tensors);
+}
+
+TEST(Compare, MissingCausalMask) {
+  ModelConfig c = small();
+  c.layer.kv_heads = 2;
+  const TempFolder folder;
+  for (const bool decoder : {true, false}) {
+    if (!decoder) std::swap(c.encoder_layers, c.decoder_layers);
+    const Model a = made(c), b = as_other_stack(a);
+    const std::string stack = decoder ? "decoder" : "encoder";
+    for (const bool heads : {true, false}) {
+      record_as(b, stack, heads, folder / "b");
+      const Comparison r = Comparison::with_reference(a, folder / "b", {});
+      ASSERT_TRUE(r.data().first && r.data().fault) << r.text();
+      EXPECT_EQ(r.data().places[*r.data().first].name(), stack + ".0.attention." + (heads ? "heads" : "raw"));
+      EXPECT_EQ(r.data().fault->kind, FaultKind::other_mask) << r.text();
+      EXPECT_NE(r.data().fault->words.find(decoder ? "no causal mask" : "a causal mask"), std::string::npos)
+          << r.data().fault->words;
+    }
+  }
+}
+
+TEST(Compare, MissingWindow) {
+  ModelConfig c = small();
+  c.layer.window = 3;
+  const Model a = made(c);
+  c.layer.window = 0;
+  expect_fault(a, like(a, c), "decoder.0.attention.heads", FaultKind::other_mask);
+}
+
 }  // namespace
 }  // namespace plumb

@@ -10,21 +10,6 @@
 namespace plumb {
 namespace {
 
-// Which keys a query sees, and what is added to their logits: as kernels/attention.h defines them.
-struct View {
-  bool causal = false;
-  int64_t window = 0;
-
-  bool sees(int64_t t, int64_t s) const {
-    return (!causal || s <= t) && (window == 0 || std::abs(t - s) < window);
-  }
-};
-
-View view_of(const ModelConfig& config, const SublayerName& a) {
-  if (a.part == "cross_attention") return {};
-  return {.causal = a.side == Side::decoder, .window = resolved_layer(config, a.side, a.layer).window};
-}
-
 void softmax_row(std::vector<double>& logits, float* weights) {
   const double highest = *std::max_element(logits.begin(), logits.end());
   if (highest == -std::numeric_limits<double>::infinity()) return;
@@ -33,7 +18,7 @@ void softmax_row(std::vector<double>& logits, float* weights) {
   for (size_t s = 0; s < logits.size(); ++s) weights[s] = static_cast<float>(logits[s] / sum);
 }
 
-std::vector<int64_t> seen_keys(const View& view, int64_t queries, int64_t keys) {
+std::vector<int64_t> seen_keys(const AttentionView& view, int64_t queries, int64_t keys) {
   std::vector<int64_t> seen(queries);
   for (int64_t t = 0; t < queries; ++t) {
     for (int64_t s = 0; s < keys; ++s) seen[t] += view.sees(t, s);
@@ -71,8 +56,17 @@ HeadAttention head_numbers(const Tensor& weights, int64_t head, const std::vecto
 
 }  // namespace
 
-Tensor attention_weights(const ModelConfig& config, const SublayerName& attention, const Tensor& q,
-                         const Tensor& k) {
+bool AttentionView::sees(int64_t t, int64_t s) const {
+  return (!causal || s <= t) && (window == 0 || std::abs(t - s) < window);
+}
+
+AttentionView view_of(const ModelConfig& config, const SublayerName& a) {
+  if (a.part == "cross_attention") return {};
+  return {.causal = a.side == Side::decoder, .window = resolved_layer(config, a.side, a.layer).window};
+}
+
+Tensor attention_weights(const ModelConfig& config, const SublayerName& attention, const AttentionView& view,
+                         const Tensor& q, const Tensor& k) {
   const LayerConfig c = resolved_layer(config, attention.side, attention.layer);
   const int64_t queries = q.size(1), keys = k.size(1), d = c.head_dim, each = c.heads / c.kv_heads;
   PLUMB_CHECK(q.width() == c.heads * d && k.width() == c.kv_heads * d, "{} and {}", q.shape().str(),
@@ -80,7 +74,6 @@ Tensor attention_weights(const ModelConfig& config, const SublayerName& attentio
   const double scale = c.attention_scale != 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(d));
   const bool alibi = config.positions == Positions::alibi && attention.part == "attention";
   const std::vector<float> slopes = alibi ? alibi_slopes(c.heads) : std::vector<float>(c.heads, 0);
-  const View view = view_of(config, attention);
   Tensor weights = Tensor::zeros({c.heads, queries, keys});
   std::vector<double> logits(keys);
   for (int64_t h = 0; h < c.heads; ++h) {
@@ -115,8 +108,9 @@ std::vector<AttentionNumbers> attention_numbers(const ModelConfig& config, const
   for (const SublayerName& s : sublayers_of(config)) {
     const Tensor q = observed.value(s.module, "q"), k = observed.value(s.module, "k");
     if (!q.defined()) continue;
-    result.push_back(attention_numbers(s.module, attention_weights(config, s, q, k),
-                                       seen_keys(view_of(config, s), q.size(1), k.size(1))));
+    const AttentionView view = view_of(config, s);
+    result.push_back(attention_numbers(s.module, attention_weights(config, s, view, q, k),
+                                       seen_keys(view, q.size(1), k.size(1))));
   }
   return result;
 }

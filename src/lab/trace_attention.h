@@ -9,10 +9,18 @@
 
 namespace plumb {
 
+// Which keys a query sees, as kernels/attention.h defines it.
+struct AttentionView {
+  bool causal = false;
+  int64_t window = 0;
+  bool sees(int64_t t, int64_t s) const;
+};
+AttentionView view_of(const ModelConfig& config, const SublayerName& attention);
+
 // softmax(scale q kᵀ + bias) of one attention, (H, T, S) f32; 0 where a query does not see a key, a row of
 // zeros where it sees none. q (1, T, H D) and k (1, S, K D) as observed under "q" and "k".
-Tensor attention_weights(const ModelConfig& config, const SublayerName& attention, const Tensor& q,
-                         const Tensor& k);
+Tensor attention_weights(const ModelConfig& config, const SublayerName& attention, const AttentionView& view,
+                         const Tensor& q, const Tensor& k);
 
 struct HeadAttention {
   int64_t top = 0;       // the key that receives most, over all queries
