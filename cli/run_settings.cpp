@@ -9,6 +9,7 @@
 
 #include "model_folder.h"
 #include "plumb/error.h"
+#include "plumb/tokenizer_trainer.h"
 
 namespace plumb::cli {
 namespace {
@@ -173,7 +174,7 @@ Tokenizer make_tokenizer(const TrainCommand& c) {
   fmt::print(stderr, "training a tokenizer on {}\n", text);
   TokenizerTraining training;
   if (c.config.vocab_size > 0) training.vocab_size = c.config.vocab_size;
-  return Tokenizer::train_bpe({text}, training);
+  return train_tokenizer({text}, training);
 }
 
 ModelConfig recipe_config(TrainCommand& c) {

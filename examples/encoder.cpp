@@ -9,6 +9,7 @@
 #include "plumb/fill_mask.h"
 #include "plumb/model.h"
 #include "plumb/tokenizer.h"
+#include "plumb/tokenizer_trainer.h"
 #include "plumb/trainer.h"
 
 namespace {
@@ -37,7 +38,7 @@ plumb::TrainOptions training(int64_t steps) {
 }
 
 void run(const std::string& folder, const std::string& text, int64_t steps) {
-  const plumb::Tokenizer tokenizer = plumb::Tokenizer::train_bpe({text}, {.vocab_size = 1024});
+  const plumb::Tokenizer tokenizer = plumb::train_tokenizer({text}, {.vocab_size = 1024});
   const plumb::Dataset data = plumb::Dataset::masked_text(text, tokenizer);
   std::printf("%s\n", data.describe().c_str());
 

@@ -56,4 +56,14 @@ std::vector<CheckFinding> check_folder(const std::string& folder, const CheckOpt
 // Of a model that has no weights yet: the rules on the config and on the training.
 std::vector<CheckFinding> check_recipe(const ModelConfig& config, const TrainOptions& training);
 
+struct TokenizerSample {
+  std::string name, text;
+};
+
+// A tokenizer (a file or folder that Tokenizer::load takes), on built-in samples of many scripts and those
+// given; beside the config files of its folder, where there are any. The rules of the subjects "vocabulary"
+// and "tokenizer". Throws what the load throws.
+std::vector<CheckFinding> check_tokenizer(const std::string& path,
+                                          const std::vector<TokenizerSample>& samples = {});
+
 }  // namespace plumb

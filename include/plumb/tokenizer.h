@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,12 +15,6 @@ namespace plumb {
 // eos.
 enum class TokenRole { bos, eos, pad, unk, mask };
 
-struct TokenizerTraining {
-  int64_t vocab_size = 4096;  // upper bound, specials and the 256 bytes included; small texts give fewer
-  int64_t min_count = 2;      // a pair that is seen less often is not merged
-  std::function<void(std::string_view phase, uint64_t done, uint64_t total)> progress;  // may be empty
-};
-
 // [begin, end) in a text.
 struct TextSpan {
   uint32_t begin = 0, end = 0;
@@ -30,11 +23,29 @@ struct TextSpan {
 
 enum class OffsetUnit { none, bytes, code_points };
 
+struct Truncation {
+  enum class Strategy { longest_first, only_first, only_second };
+  size_t max_length = 0;
+  size_t stride = 0;  // tokens that a window shares with the one before
+  Strategy strategy = Strategy::longest_first;
+  bool left = false;  // the beginning is cut off, not the end
+};
+
+struct Padding {
+  std::optional<size_t> length;  // else the longest of the batch
+  size_t multiple = 0;           // rounded up to a multiple of this; 0: not
+  int32_t id = 0, type_id = 0;
+  std::string token;
+  bool left = false;
+};
+
 struct EncodeOptions {
   bool add_special = true;     // what the file's post-processor adds around a text ("[CLS]" and so on)
   bool parse_special = false;  // special tokens written out in the text are those tokens, not text
   OffsetUnit offsets = OffsetUnit::none;
-  bool tokens = false;  // also as text
+  bool tokens = false;                   // also as text
+  std::optional<Truncation> truncation;  // in place of what the file says
+  std::optional<Padding> padding;        // likewise
 };
 
 // What a model is given for a text or a pair of texts: a value for each token. offsets and tokens are empty
@@ -89,12 +100,6 @@ class Tokenizer {
   // <|endoftext|> (eos) 2. Any other character in a text is Error(input).
   static Tokenizer characters(std::string_view symbols);
 
-  // Byte-level BPE (GPT-2's pattern) from UTF-8 files, or folders of them. Ids: <|endoftext|> (bos and eos)
-  // 0, <|pad|> 1,
-  // <|mask|> 2, then the 256 bytes, then the merges. Reads in pieces; memory grows with the number of
-  // different words only. Equal files give equal tokenizers, whatever the number of threads.
-  static Tokenizer train_bpe(const std::vector<std::string>& paths, const TokenizerTraining& options = {});
-
   // A tokenizer.json, or a folder that holds one. Roles come from tokenizer_config.json or
   // special_tokens_map.json beside it, else from the usual names. Error(file) names the entry that is
   // malformed, Error(unsupported) the component or pattern that this build cannot follow
@@ -124,11 +129,13 @@ class Tokenizer {
   std::optional<int32_t> special(TokenRole role) const;
   bool is_special(int32_t id) const;
 
+  std::string json() const;      // the content of tokenizer.json
   uint64_t fingerprint() const;  // equal for tokenizers that give equal ids
   std::string describe() const;  // "byte-level BPE, 4096 tokens"
 
   struct Impl;  // internal
   explicit Tokenizer(std::shared_ptr<const Impl> impl);
+  const Impl& impl() const { return *impl_; }
 
  private:
   std::shared_ptr<const Impl> impl_;

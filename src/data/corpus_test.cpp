@@ -11,6 +11,7 @@
 
 #include "base/test_support.h"
 #include "plumb/threads.h"
+#include "plumb/tokenizer_trainer.h"
 
 namespace plumb {
 namespace {
@@ -106,7 +107,7 @@ TEST_F(CorpusTest, PartsShareNothingAndLoseNothing) {
 
 TEST_F(CorpusTest, TokenizedInPiecesIsTokenizedWhole) {
   const std::string content = lines(20000, "gamma") + "\n\n\n  end";
-  const Tokenizer bpe = Tokenizer::train_bpe({write("a", content)}, {.vocab_size = 500});
+  const Tokenizer bpe = train_tokenizer({write("a", content)}, {.vocab_size = 500});
   options_.held_out = 0;
   std::vector<int32_t> expected = bpe.encode(content);
   expected.push_back(*bpe.special(TokenRole::eos));
@@ -144,7 +145,7 @@ TEST_F(CorpusTest, MadeOnceAndAgainWhenSomethingChanged) {
   options_.held_out = 0.2;
   open();
   EXPECT_EQ(made, 3);
-  open_corpus(text(), Tokenizer::train_bpe({text("a")}, {.vocab_size = 300}), options_);
+  open_corpus(text(), train_tokenizer({text("a")}, {.vocab_size = 300}), options_);
   EXPECT_EQ(made, 4);
 }
 

@@ -13,10 +13,12 @@ namespace {
 
 constexpr size_t kMostFindings = 8;  // of one rule, before the rest is counted
 
-const std::vector<const RuleGroup*>& groups() {
-  static const std::vector<const RuleGroup*> all{&kFileRules,       &kPlacementRules, &kNormRules,
-                                                 &kWeightRules,     &kAttentionRules, &kExpertRules,
-                                                 &kVocabularyRules, &kPrecisionRules, &kTrainingRules};
+using Groups = std::vector<const RuleGroup*>;
+
+const Groups& model_groups() {
+  static const Groups all{&kFileRules,       &kPlacementRules, &kNormRules,
+                          &kWeightRules,     &kAttentionRules, &kExpertRules,
+                          &kVocabularyRules, &kPrecisionRules, &kTrainingRules};
   return all;
 }
 
@@ -39,10 +41,10 @@ void run_rule(const Rule& rule, const CheckSubject& subject, Findings& findings,
   faults.insert(error.what());
 }
 
-std::vector<CheckFinding> run_rules(const CheckSubject& subject) {
+std::vector<CheckFinding> run_rules(const CheckSubject& subject, const Groups& groups = model_groups()) {
   std::vector<CheckFinding> out;
   std::set<std::string> faults;
-  for (const RuleGroup* group : groups()) {
+  for (const RuleGroup* group : groups) {
     for (const Rule& rule : group->rules) {
       Findings findings;
       run_rule(rule, subject, findings, faults);
@@ -71,7 +73,9 @@ std::string layers_words(Side side, int64_t first, int64_t last) {
 const std::vector<CheckRule>& check_rules() {
   static const std::vector<CheckRule> all = [] {
     std::vector<CheckRule> rules;
-    for (const RuleGroup* group : groups()) {
+    Groups groups = model_groups();
+    groups.push_back(&kTokenizerRules);
+    for (const RuleGroup* group : groups) {
       for (const Rule& r : group->rules)
         rules.push_back({r.code, r.severity, group->subject, r.sentence, r.source, r.fix});
     }
@@ -90,6 +94,14 @@ std::vector<CheckFinding> check_recipe(const ModelConfig& config, const TrainOpt
   s.training = training;
   s.load_error = take_config(s, config);
   return run_rules(s);
+}
+
+std::vector<CheckFinding> check_tokenizer(const std::string& path,
+                                          const std::vector<TokenizerSample>& samples) {
+  CheckSubject s = read_tokenizer_subject(path);
+  s.samples = built_in_samples();
+  s.texts = samples;
+  return run_rules(s, {&kVocabularyRules, &kTokenizerRules});
 }
 
 std::string side_name(Side side) {

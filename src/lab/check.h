@@ -52,10 +52,11 @@ struct CheckSubject {
   bool unsupported = false;       // the model is fine as far as plumb knows, but plumb cannot run it
   std::optional<TrainOptions> training;
   std::optional<Tokenizer> tokenizer;
-  std::unique_ptr<Transformer> table;  // of a valid config, without values
-  std::vector<CheckTensor> tensors;    // by name
-  std::optional<Model> model;          // if it loads
-  CheckPass pass;                      // of the loaded model over the sample text
+  std::unique_ptr<Transformer> table;           // of a valid config, without values
+  std::vector<CheckTensor> tensors;             // by name
+  std::optional<Model> model;                   // if it loads
+  CheckPass pass;                               // of the loaded model over the sample text
+  std::vector<TokenizerSample> samples, texts;  // for the rules of a tokenizer: built-in, given
 
   bool recipe() const { return folder.empty(); }
   std::string model_type() const;
@@ -67,6 +68,8 @@ struct CheckSubject {
 // Takes a config that need not be valid, unless its sizes are beyond all reason; what validate() says of it.
 std::string take_config(CheckSubject& subject, const ModelConfig& config);
 CheckSubject read_subject(const std::string& folder, const CheckOptions& options);
+// Of the folder that a tokenizer is in: what config files there are, and the tokenizer, which has to load.
+CheckSubject read_tokenizer_subject(const std::string& path);
 
 class Findings {
  public:
@@ -94,7 +97,9 @@ struct RuleGroup {
   std::span<const Rule> rules;
 };
 extern const RuleGroup kFileRules, kPlacementRules, kNormRules, kWeightRules, kAttentionRules, kExpertRules,
-    kVocabularyRules, kPrecisionRules, kTrainingRules;
+    kVocabularyRules, kPrecisionRules, kTrainingRules, kTokenizerRules;
+
+std::vector<TokenizerSample> built_in_samples();  // for kTokenizerRules
 
 // One layer as its config says.
 struct LayerView {

@@ -22,6 +22,8 @@ struct Made {
   bool trained = false;                          // a folder of which the training is known
   std::function<void(ParameterTable&)> weights;  // changes them before they are saved
   StoredType stored = StoredType::f32;
+  bool check_tokenizer = false;                          // and nothing else of the folder ...
+  std::string text;                                      // ... with this text
   bool tokenizer = false;                                // bytes, as `plumb train` saves it
   nlohmann::json config_patch, generation_patch;         // merged into the files
   std::function<void(const std::string& folder)> files;  // changes them after all else
@@ -46,6 +48,7 @@ std::vector<Case> expert_cases();
 std::vector<Case> vocabulary_cases();
 std::vector<Case> precision_cases();
 std::vector<Case> training_cases();
+std::vector<Case> tokenizer_cases();
 
 std::vector<CheckFinding> findings_of(const Change& change);
 

@@ -180,6 +180,17 @@ std::string take_config(CheckSubject& s, const ModelConfig& config) {
   return "";
 }
 
+CheckSubject read_tokenizer_subject(const std::string& path) {
+  const std::string folder = is_folder(path) ? path : parent_folder(path);
+  CheckSubject s{.folder = folder,
+                 .json = read_fields(folder, "config.json"),
+                 .generation = read_fields(folder, "generation_config.json"),
+                 .tokenizer_config = read_fields(folder, "tokenizer_config.json")};
+  s.tokenizer = Tokenizer::load(path);
+  if (path_exists(join_path(folder, "config.json"))) read_config_of(s, join_path(folder, "config.json"));
+  return s;
+}
+
 CheckSubject read_subject(const std::string& folder, const CheckOptions& options) {
   const std::string path = join_path(folder, "config.json");
   CheckSubject s{.folder = folder,

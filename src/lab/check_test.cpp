@@ -39,8 +39,9 @@ void patch(const std::string& path, const Json& changes) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (const auto& some : {file_cases(), placement_cases(), norm_cases(), weight_cases(), attention_cases(),
-                           expert_cases(), vocabulary_cases(), precision_cases(), training_cases()})
+  for (const auto& some :
+       {file_cases(), placement_cases(), norm_cases(), weight_cases(), attention_cases(), expert_cases(),
+        vocabulary_cases(), precision_cases(), training_cases(), tokenizer_cases()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
@@ -199,6 +200,7 @@ std::vector<CheckFinding> findings_of(const Change& change) {
   patch(folder / "config.json", m.config_patch);
   patch(folder / "generation_config.json", m.generation_patch);
   if (m.files) m.files(folder.str());
+  if (m.check_tokenizer) return check_tokenizer(folder.str(), {{"own", m.text}});
   CheckOptions options;
   if (m.trained) options.training = m.training;
   return check_folder(folder.str(), options);

@@ -76,11 +76,14 @@ TEST(Bpe, AgreesWithTheDefinition) {
     }
     return text;
   };
-  std::vector<WordCount> words;
+  std::vector<std::pair<std::string, int64_t>> words;
   for (int i = 0; i < 300; ++i)
     words.push_back({word(20), 1 + static_cast<int64_t>(random_below(key, draw++, 5))});
-  BpeLearning learning{.byte_ids = identity(), .first_id = 256, .most_merges = 150};
-  const std::vector<BpeMerge> merges = learn_merges(words, learning);
+  SymbolWords symbols;
+  for (const auto& [text, count] : words) symbols.add({text.begin(), text.end()}, count);
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 256; ++i) tokens.emplace_back(1, static_cast<char>(i));
+  const std::vector<BpeMerge> merges = learn_merges(std::move(symbols), tokens, {.most_tokens = 256 + 150});
   ASSERT_GT(merges.size(), 100u);
   const Bpe bpe(identity(), merges);
   for (int i = 0; i < 600; ++i) {

@@ -5,49 +5,19 @@
 #include <unordered_map>
 
 #include "base/check.h"
-#include "base/log.h"
-#include "base/parallel.h"
-#include "plumb/threads.h"
-#include "text/byte_level.h"
-#include "text/text_files.h"
 
 namespace plumb {
 namespace {
 
-constexpr size_t kPiece = 1 << 20;
-
-struct TextHash {
-  using is_transparent = void;
-  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-};
-using Counts = std::unordered_map<std::string, int64_t, TextHash, std::equal_to<>>;
-
-void count_piece(std::string_view text, Counts& counts) {
-  ByteLevel().split(text, [&](std::string_view word) {
-    const auto place = counts.find(word);
-    if (place != counts.end()) {
-      ++place->second;
-    } else {
-      counts.emplace(word, 1);
-    }
-  });
-}
-
 class Learner {
  public:
-  Learner(const std::vector<WordCount>& words, const BpeLearning& options) : options_(options) {
-    for (int byte = 0; byte < 256; ++byte) {
-      const int32_t id = options.byte_ids[static_cast<size_t>(byte)];
-      PLUMB_CHECK(id >= 0 && id < options.first_id);
-      spelling_[id] = std::string(1, static_cast<char>(byte));
-      id_of_[spelling_[id]] = id;
-    }
-    for (const WordCount& word : words) {
-      if (word.word.size() < 2) continue;
-      words_.push_back({symbols_.size(), static_cast<uint32_t>(word.word.size()), word.count});
-      for (const char byte : word.word)
-        symbols_.push_back(options.byte_ids[static_cast<unsigned char>(byte)]);
-    }
+  Learner(SymbolWords words, std::vector<std::string>& tokens, const BpeLearning& options)
+      : options_(options),
+        symbols_(std::move(words.symbols)),
+        words_(std::move(words.words)),
+        tokens_(tokens),
+        lengths_(tokens.size(), 1) {
+    for (size_t id = 0; id < tokens_.size(); ++id) id_of_[tokens_[id]] = static_cast<int32_t>(id);
     for (uint32_t w = 0; w < words_.size(); ++w) {
       const int32_t* symbol = symbols_.data() + words_[w].begin;
       for (uint32_t i = 0; i + 1 < words_[w].length; ++i)
@@ -59,8 +29,7 @@ class Learner {
   std::vector<BpeMerge> run() {
     std::vector<BpeMerge> merges;
     const int64_t least = std::max<int64_t>(1, options_.min_count);
-    int32_t next_id = options_.first_id;
-    while (next_id < options_.first_id + options_.most_merges && !heap_.empty()) {
+    while (tokens_.size() < options_.most_tokens && !heap_.empty()) {
       const Candidate top = heap_.top();
       heap_.pop();
       const auto place = pairs_.find(top.pair);
@@ -70,12 +39,11 @@ class Learner {
         continue;
       }
       if (top.count < least) break;
-      const auto left = static_cast<int32_t>(top.pair >> 32),
-                 right = static_cast<int32_t>(top.pair & 0xFFFFFFFF);
-      const auto [known, fresh] = id_of_.emplace(spelling_[left] + spelling_[right], next_id);
-      if (fresh) spelling_[next_id++] = known->first;
-      merges.push_back({left, right, known->second});
-      learned_[top.pair] = known->second;
+      if (spells_special(top.pair)) {
+        pairs_.erase(place);
+        continue;
+      }
+      merges.push_back(learn(top.pair));
       apply(top.pair);
       // A merge that spells an old token again can bring back pairs that were merged before: encoding merges
       // those at once.
@@ -83,19 +51,12 @@ class Learner {
         if (learned_.contains(grown_[i])) apply(uint64_t{grown_[i]});
       }
       push_grown();
-      if (options_.progress && merges.size() % 64 == 0) {
-        options_.progress(merges.size(), static_cast<uint64_t>(options_.most_merges));
-      }
+      if (options_.progress && merges.size() % 64 == 0) options_.progress(tokens_.size());
     }
     return merges;
   }
 
  private:
-  struct Word {
-    size_t begin;
-    uint32_t length;
-    int64_t count;
-  };
   struct Pair {
     int64_t count = 0;
     std::vector<uint32_t> words;  // where it occurs, or did; with repeats
@@ -106,9 +67,32 @@ class Learner {
     bool operator<(const Candidate& o) const { return count != o.count ? count < o.count : pair > o.pair; }
   };
 
+  std::string spelling(uint64_t pair) const {
+    return tokens_[pair >> 32] + tokens_[pair & 0xFFFFFFFF].substr(options_.prefix);
+  }
+
+  bool spells_special(uint64_t pair) const {
+    const auto known = id_of_.find(spelling(pair));
+    return known != id_of_.end() && known->second < options_.specials;
+  }
+
+  BpeMerge learn(uint64_t pair) {
+    const auto left = static_cast<int32_t>(pair >> 32), right = static_cast<int32_t>(pair & 0xFFFFFFFF);
+    const auto [known, fresh] = id_of_.emplace(spelling(pair), static_cast<int32_t>(tokens_.size()));
+    if (fresh) {
+      tokens_.push_back(known->first);
+      lengths_.push_back(lengths_[static_cast<size_t>(left)] + lengths_[static_cast<size_t>(right)]);
+    }
+    learned_[pair] = known->second;
+    return {left, right, known->second};
+  }
+
   void change(int32_t left, int32_t right, int64_t by, uint32_t word) {
     const uint64_t key = static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
     if (key == merging_) return;  // all of it goes
+    if (options_.longest > 0 &&
+        lengths_[static_cast<size_t>(left)] + lengths_[static_cast<size_t>(right)] > options_.longest)
+      return;
     Pair& pair = pairs_[key];
     pair.count += by;
     if (by < 0) return;
@@ -132,7 +116,7 @@ class Learner {
 
   // Joins every occurrence in one word, left to right, and keeps the counts of its neighbours.
   void apply(const BpeMerge& merge, uint32_t w) {
-    Word& word = words_[w];
+    SymbolWords::Word& word = words_[w];
     int32_t* symbol = symbols_.data() + word.begin;
     uint32_t out = 0;
     for (uint32_t in = 0; in < word.length; ++in) {
@@ -166,48 +150,28 @@ class Learner {
 
   const BpeLearning& options_;
   std::vector<int32_t> symbols_;  // of all words
-  std::vector<Word> words_;
+  std::vector<SymbolWords::Word> words_;
+  std::vector<std::string>& tokens_;
+  std::vector<uint32_t> lengths_;  // of the tokens, in symbols
   std::unordered_map<uint64_t, Pair> pairs_;
   std::unordered_map<uint64_t, int32_t> learned_;  // what each merged pair became
   uint64_t merging_ = ~0ull;                       // the pair that is being joined
   std::vector<uint64_t> grown_;
   std::priority_queue<Candidate> heap_;
-  std::unordered_map<int32_t, std::string> spelling_;
   std::unordered_map<std::string, int32_t> id_of_;
 };
 
 }  // namespace
 
-std::vector<WordCount> count_words(const std::vector<std::string>& paths, const TokenizerTraining& options) {
-  TextFiles files = list_text_files(paths);
-  check_text_files(files);
-  if (const std::string notice = skip_notice(files); !notice.empty()) log_info(notice);
-  std::vector<Counts> counts(static_cast<size_t>(threads()));
-  uint64_t done = 0;
-  std::vector<std::string> pieces(counts.size() * 4);
-  for (const TextFile& file : files.files) {
-    TextReader reader(file.path, kPiece);
-    for (bool more = true; more;) {
-      size_t filled = 0;
-      while (filled < pieces.size() && (more = reader.next(pieces[filled]))) done += pieces[filled++].size();
-      parallel_for(filled, [&](size_t i, size_t thread) { count_piece(pieces[i], counts[thread]); });
-      if (options.progress) options.progress("counting words", done, files.bytes);
-    }
-  }
-  for (size_t i = 1; i < counts.size(); ++i) {
-    for (const auto& [word, count] : counts[i]) counts[0][word] += count;
-    counts[i] = {};
-  }
-  std::vector<WordCount> words;
-  words.reserve(counts[0].size());
-  for (const auto& [word, count] : counts[0]) words.push_back({word, count});
-  std::sort(words.begin(), words.end(),
-            [](const WordCount& a, const WordCount& b) { return a.word < b.word; });
-  return words;
+void SymbolWords::add(const std::vector<int32_t>& word, int64_t count) {
+  if (word.size() < 2) return;  // nothing to merge
+  words.push_back({symbols.size(), static_cast<uint32_t>(word.size()), count});
+  symbols.insert(symbols.end(), word.begin(), word.end());
 }
 
-std::vector<BpeMerge> learn_merges(const std::vector<WordCount>& words, const BpeLearning& options) {
-  return Learner(words, options).run();
+std::vector<BpeMerge> learn_merges(SymbolWords words, std::vector<std::string>& tokens,
+                                   const BpeLearning& options) {
+  return Learner(std::move(words), tokens, options).run();
 }
 
 }  // namespace plumb

@@ -4,33 +4,38 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "plumb/tokenizer.h"
 #include "text/bpe.h"
 
 namespace plumb {
 
-struct WordCount {
-  std::string word;  // bytes
-  int64_t count;
+// Words as the symbols that they begin with.
+struct SymbolWords {
+  struct Word {
+    size_t begin;  // in symbols
+    uint32_t length;
+    int64_t count;
+  };
+  std::vector<int32_t> symbols;
+  std::vector<Word> words;
+
+  void add(const std::vector<int32_t>& word, int64_t count);
 };
 
-// How often each byte-level pre-token occurs in UTF-8 files or folders, sorted by bytes. Reads in pieces,
-// counts in threads.
-std::vector<WordCount> count_words(const std::vector<std::string>& paths, const TokenizerTraining& options);
-
 struct BpeLearning {
-  std::array<int32_t, 256> byte_ids;  // ids below first_id
-  int32_t first_id = 256;             // of the first merge
-  int most_merges = 0;
+  int32_t specials = 0;    // the ids below this are no text's: no merge spells one
+  size_t most_tokens = 0;  // those that there are already included
   int64_t min_count = 2;
-  std::function<void(uint64_t done, uint64_t total)> progress;  // merges; may be empty
+  size_t prefix = 0;   // bytes that the second half of a merge loses: of "##" in "##b"
+  size_t longest = 0;  // no merge of more symbols than this; 0: any
+  std::function<void(size_t tokens)> progress;  // may be empty, may throw
 };
 
 // The most frequent pair first; of equals the one with the lower left id, then the lower right id. A merge
 // that spells what an earlier one spells gets the same id, so there may be fewer new ids than merges.
-std::vector<BpeMerge> learn_merges(const std::vector<WordCount>& words, const BpeLearning& options);
+// tokens: by id; those of the merges are added. May throw what `progress` does.
+std::vector<BpeMerge> learn_merges(SymbolWords words, std::vector<std::string>& tokens,
+                                   const BpeLearning& options);
 
 }  // namespace plumb

@@ -5,14 +5,24 @@
 #include <map>
 
 #include "base/random.h"
+#include "text/word_counts.h"
 
 namespace plumb {
 namespace {
 
-BpeLearning learning(int most, int64_t least = 1) {
-  BpeLearning result{.byte_ids = {}, .first_id = 256, .most_merges = most, .min_count = least};
-  for (int i = 0; i < 256; ++i) result.byte_ids[static_cast<size_t>(i)] = i;
-  return result;
+// With the bytes as ids.
+std::vector<BpeMerge> learn(const std::vector<WordCount>& words, size_t most, int64_t least = 1,
+                            size_t longest = 0) {
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 256; ++i) tokens.emplace_back(1, static_cast<char>(i));
+  SymbolWords symbols;
+  for (const WordCount& word : words) {
+    std::vector<int32_t> ids;
+    for (const char c : word.word) ids.push_back(static_cast<unsigned char>(c));
+    symbols.add(ids, word.count);
+  }
+  return learn_merges(std::move(symbols), tokens,
+                      {.most_tokens = 256 + most, .min_count = least, .longest = longest});
 }
 
 std::vector<std::array<int32_t, 3>> plain(const std::vector<BpeMerge>& merges) {
@@ -81,16 +91,31 @@ std::vector<BpeMerge> slow_learn(const std::vector<WordCount>& words, int most, 
 
 TEST(BpeTrainer, MostFrequentFirstThenLowerIds) {
   // (a,b): 3, (b,c): 3, (x,y): 5
-  const auto merges = learn_merges({{"abc", 3}, {"xy", 5}}, learning(10));
+  const auto merges = learn({{"abc", 3}, {"xy", 5}}, 10);
   EXPECT_EQ(plain(merges),
             (std::vector<std::array<int32_t, 3>>{{'x', 'y', 256}, {'a', 'b', 257}, {257, 'c', 258}}));
 }
 
 TEST(BpeTrainer, StopsAtTheLimits) {
-  EXPECT_EQ(learn_merges({{"abcdef", 3}}, learning(2)).size(), 2u);
-  EXPECT_TRUE(learn_merges({{"abcdef", 3}}, learning(10, 4)).empty());
-  EXPECT_TRUE(learn_merges({}, learning(10)).empty());
-  EXPECT_TRUE(learn_merges({{"a", 9}}, learning(10)).empty());
+  EXPECT_EQ(learn({{"abcdef", 3}}, 2).size(), 2u);
+  EXPECT_TRUE(learn({{"abcdef", 3}}, 10, 4).empty());
+  EXPECT_TRUE(learn({}, 10).empty());
+  EXPECT_TRUE(learn({{"a", 9}}, 10).empty());
+}
+
+TEST(BpeTrainer, NoMergeIsLongerThanAsked) {
+  const auto merges = learn({{"abcd", 3}}, 10, 1, 2);
+  EXPECT_EQ(plain(merges), (std::vector<std::array<int32_t, 3>>{{'a', 'b', 256}, {'c', 'd', 257}}));
+}
+
+TEST(BpeTrainer, NoMergeSpellsASpecialToken) {
+  std::vector<std::string> tokens = {"ab", "a", "b", "c"};
+  SymbolWords words;
+  words.add({1, 2, 3}, 5);
+  const auto merges =
+      learn_merges(std::move(words), tokens, {.specials = 1, .most_tokens = 9, .min_count = 1});
+  EXPECT_EQ(plain(merges), (std::vector<std::array<int32_t, 3>>{{2, 3, 4}, {1, 4, 5}}));
+  EXPECT_EQ(tokens.back(), "abc");
 }
 
 TEST(BpeTrainer, AgreesWithTheDefinition) {
@@ -107,8 +132,7 @@ TEST(BpeTrainer, AgreesWithTheDefinition) {
     }
     std::vector<WordCount> words;
     for (const auto& [word, count] : counts) words.push_back({word, count});
-    EXPECT_EQ(plain(learn_merges(words, learning(80, 2))), plain(slow_learn(words, 80, 2)))
-        << "seed " << seed;
+    EXPECT_EQ(plain(learn(words, 80, 2)), plain(slow_learn(words, 80, 2))) << "seed " << seed;
   }
 }
 

@@ -2,16 +2,25 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/test_support.h"
+#include "text/pre_tokenizer.h"
 
 namespace plumb {
 namespace {
 
-std::vector<std::string> split(const ByteLevel& rule, std::string_view text) {
+// By GPT-2's pattern.
+std::vector<std::string> split(std::string_view text, bool prefix = false, bool by_pattern = true) {
+  const Json json = {{"type", "ByteLevel"}, {"add_prefix_space", prefix}, {"use_regex", by_pattern}};
+  const std::string file = "test";
+  Pieces pieces;
+  pieces.text.text = text;
+  if (!text.empty()) pieces.list = {pieces.part(0, text.size())};
+  read_pre_tokenizer(JsonAt(json, file)).cut_bytes(pieces);
   std::vector<std::string> words;
-  rule.split(text, [&](std::string_view word) { words.emplace_back(word); });
+  for (const Piece& piece : pieces.list) words.emplace_back(pieces.view(piece));
   return words;
 }
 
@@ -29,19 +38,18 @@ TEST(ByteLevel, SpellingsAreOneToOne) {
 }
 
 TEST(ByteLevel, Gpt2Pattern) {
-  const ByteLevel rule;
-  EXPECT_EQ(split(rule, "Hello  world, it's 42\n\n\nok"),
+  EXPECT_EQ(split("Hello  world, it's 42\n\n\nok"),
             (Words{"Hello", " ", " world", ",", " it", "'s", " 42", "\n\n", "\n", "ok"}));
-  EXPECT_EQ(split(rule, "IT'S  "), (Words{"IT", "'", "S", "  "}));
-  EXPECT_EQ(split(rule, "naïve Ünïcode漢字٣²"), (Words{"naïve", " Ünïcode漢字", "٣²"}));
-  EXPECT_EQ(split(rule, "a\u3000b\u0085\u180e"), (Words{"a", "\u3000", "b", "\u0085", "\u180e"}));
-  EXPECT_EQ(split(rule, ""), Words{});
+  EXPECT_EQ(split("IT'S  "), (Words{"IT", "'", "S", "  "}));
+  EXPECT_EQ(split("naïve Ünïcode漢字٣²"), (Words{"naïve", " Ünïcode漢字", "٣²"}));
+  EXPECT_EQ(split("a\u3000b\u0085\u180e"), (Words{"a", "\u3000", "b", "\u0085", "\u180e"}));
+  EXPECT_EQ(split(""), Words{});
 }
 
 TEST(ByteLevel, Options) {
-  EXPECT_EQ(split({.add_prefix_space = true}, "a b"), (Words{" a", " b"}));
-  EXPECT_EQ(split({.add_prefix_space = true}, " a"), (Words{" a"}));
-  EXPECT_EQ(split({.use_regex = false}, "a b c"), (Words{"a b c"}));
+  EXPECT_EQ(split("a b", true), (Words{" a", " b"}));
+  EXPECT_EQ(split(" a", true), (Words{" a"}));
+  EXPECT_EQ(split("a b c", false, false), (Words{"a b c"}));
 }
 
 TEST(Regex, GapsAndRefusals) {

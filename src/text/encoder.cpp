@@ -203,8 +203,8 @@ Encoding Impl::encode_input(const TextInput& input, const EncodeOptions& options
   std::vector<Encoding> texts;
   texts.push_back(encode_text(input.text, 0, options, wanted));
   if (input.pair) texts.push_back(encode_text(*input.pair, 1, options, wanted));
-  if (truncation) {
-    Truncation cut_to = *truncation;
+  if (const auto& limit = options.truncation ? options.truncation : truncation) {
+    Truncation cut_to = *limit;
     const size_t added_tokens = options.add_special ? post_processor.added[texts.size() - 1] : 0;
     if (added_tokens > cut_to.max_length) {
       throw Error(ErrorKind::input, fmt::format("truncation to {} tokens, of which {} are added to the text",

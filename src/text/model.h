@@ -18,12 +18,12 @@ struct ModelToken {
   bool as_text;         // shown as the text it stands for, not as the vocabulary spells it
 };
 
-class Model {
+class TokenModel {
  public:
-  explicit Model(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
-  virtual ~Model() = default;
-  Model(const Model&) = delete;
-  Model& operator=(const Model&) = delete;
+  explicit TokenModel(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+  virtual ~TokenModel() = default;
+  TokenModel(const TokenModel&) = delete;
+  TokenModel& operator=(const TokenModel&) = delete;
 
   // Appends what a piece (valid UTF-8, not empty) becomes. Error(input) where the model refuses it.
   virtual void encode(std::string_view piece, std::vector<ModelToken>& out) const = 0;
@@ -39,6 +39,7 @@ class Model {
  private:
   Vocabulary vocabulary_;
 };
+using Model = TokenModel;  // inside src/text; plumb/model.h has a class of that name
 
 // "{\"token\": id, ...}" in the order of ids, indented for tokenizer.json.
 std::string vocabulary_json(const Vocabulary& vocabulary);

@@ -12,7 +12,6 @@
 #include "base/utf8.h"
 #include "plumb/error.h"
 #include "text/bpe_model.h"
-#include "text/bpe_trainer.h"
 #include "text/byte_level.h"
 #include "text/tokenizer_impl.h"
 #include "text/tokenizer_json.h"
@@ -47,34 +46,18 @@ void add_text_specials(Impl& impl, int32_t first, Vocabulary& vocabulary) {
   set_role(impl, TokenRole::mask, first + 2);
 }
 
-// The bytes in the order of the characters that spell them, as the `tokenizers` package numbers an alphabet.
-std::array<unsigned char, 256> bytes_by_character() {
-  std::array<unsigned char, 256> order;
-  for (size_t i = 0; i < 256; ++i) order[i] = static_cast<unsigned char>(i);
-  std::sort(order.begin(), order.end(),
-            [](unsigned char a, unsigned char b) { return byte_to_character(a) < byte_to_character(b); });
-  return order;
-}
-
 std::string spell_byte(int byte) {
   return spell_bytes(std::string(1, static_cast<char>(byte)));
 }
 
-// The parts of a byte-level tokenizer. by_pattern: cut by GPT-2's pattern; otherwise a text is one piece.
-void set_byte_level(Impl& impl, bool by_pattern) {
+// A text is one piece, and each of its bytes a token.
+void set_bytes(Impl& impl, Vocabulary vocabulary, const BpeOptions& options = {}) {
   const std::string file = "the byte-level part";
   const Json part = parse_json(
-      fmt::format(
-          R"({{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": {}}})",
-          by_pattern),
-      file);
+      R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false})", file);
   impl.set_part("pre_tokenizer", JsonAt(part, file));
   impl.set_part("decoder", JsonAt(part, file));
-}
-
-void set_model(Impl& impl, Vocabulary vocabulary, std::vector<BpeMerge> merges,
-               const BpeOptions& options = {}) {
-  ReadModel made = make_bpe(std::move(vocabulary), std::move(merges), options, true);
+  ReadModel made = make_bpe(std::move(vocabulary), {}, options, true);
   impl.model = std::move(made.model);
   impl.reads_bytes = made.reads_bytes;
 }
@@ -147,8 +130,7 @@ Tokenizer Tokenizer::bytes() {
   Vocabulary vocabulary;
   for (int byte = 0; byte < 256; ++byte) vocabulary.add(byte, spell_byte(byte));
   add_text_specials(*impl, 256, vocabulary);
-  set_byte_level(*impl, false);
-  set_model(*impl, std::move(vocabulary), {});
+  set_bytes(*impl, std::move(vocabulary));
   impl->finish();
   return Tokenizer(impl);
 }
@@ -169,42 +151,7 @@ Tokenizer Tokenizer::characters(std::string_view symbols) {
                 "symbols are printable ASCII, each once");
     vocabulary.add(next++, token);
   }
-  set_byte_level(*impl, false);
-  set_model(*impl, std::move(vocabulary), {}, {.refuse_unknown = true});
-  impl->finish();
-  return Tokenizer(impl);
-}
-
-Tokenizer Tokenizer::train_bpe(const std::vector<std::string>& paths, const TokenizerTraining& options) {
-  constexpr int kLeast = 3 + 256, kMost = 1 << 24;
-  if (options.vocab_size < kLeast || options.vocab_size > kMost) {
-    throw Error(ErrorKind::usage,
-                fmt::format("a byte-level vocabulary of {} tokens was asked for, expected {} to {}",
-                            options.vocab_size, kLeast, kMost));
-  }
-  auto impl = std::make_shared<Impl>();
-  Vocabulary vocabulary;
-  add_text_specials(*impl, 0, vocabulary);
-  BpeLearning learning;
-  learning.first_id = 3;
-  for (const unsigned char byte : bytes_by_character()) {
-    learning.byte_ids[byte] = learning.first_id;
-    vocabulary.add(learning.first_id++, spell_byte(byte));
-  }
-  learning.most_merges = static_cast<int>(options.vocab_size) - kLeast;
-  learning.min_count = options.min_count;
-  if (options.progress) {
-    learning.progress = [&](uint64_t done, uint64_t total) {
-      options.progress("learning merges", done, total);
-    };
-  }
-  std::vector<BpeMerge> merges = learn_merges(count_words(paths, options), learning);
-  for (const BpeMerge& merge : merges) {
-    if (static_cast<size_t>(merge.joined) < vocabulary.size()) continue;
-    vocabulary.add(merge.joined, vocabulary.token(merge.left) + vocabulary.token(merge.right));
-  }
-  set_byte_level(*impl, true);
-  set_model(*impl, std::move(vocabulary), std::move(merges));
+  set_bytes(*impl, std::move(vocabulary), {.refuse_unknown = true});
   impl->finish();
   return Tokenizer(impl);
 }
@@ -263,7 +210,7 @@ std::vector<Encoding> Tokenizer::encode_batch(std::span<const TextInput> inputs,
   } else {
     parallel_for(groups, [&](size_t group, size_t) { encode_some(group); });
   }
-  if (impl_->padding) pad(batch, *impl_->padding, wanted);
+  if (const auto& padding = options.padding ? options.padding : impl_->padding) pad(batch, *padding, wanted);
   if (!options.tokens) {
     for (Encoding& encoding : batch) drop_tokens(encoding);
   }
@@ -339,6 +286,10 @@ std::optional<int32_t> Tokenizer::special(TokenRole role) const {
 
 bool Tokenizer::is_special(int32_t id) const {
   return impl_->is_special(id);
+}
+
+std::string Tokenizer::json() const {
+  return tokenizer_json(*impl_);
 }
 
 uint64_t Tokenizer::fingerprint() const {

@@ -69,21 +69,6 @@ constexpr std::array<std::array<const char*, 5>, kTokenRoles> kUsualNames = {{
     {"<|mask|>", "<mask>", "[MASK]", nullptr, nullptr},
 }};
 
-void roles_by_name(Impl& impl) {
-  for (size_t role = 0; role < kTokenRoles; ++role) {
-    for (const char* name : kUsualNames[role]) {
-      const auto match = [&](const AddedToken& token) {
-        return name && token.special && token.content == name;
-      };
-      const auto& added = impl.added.list();
-      const auto place = std::find_if(added.begin(), added.end(), match);
-      if (place == added.end()) continue;
-      impl.roles[role] = place->id;
-      break;
-    }
-  }
-}
-
 // {"eos_token": "</s>"} or {"eos_token": {"content": "</s>", ...}}. False if the file names no role.
 bool roles_from_file(const std::string& path, Impl& impl) {
   if (!path_exists(path)) return false;
@@ -105,6 +90,21 @@ bool roles_from_file(const std::string& path, Impl& impl) {
 }
 
 }  // namespace
+
+void roles_by_name(Impl& impl) {
+  for (size_t role = 0; role < kTokenRoles; ++role) {
+    for (const char* name : kUsualNames[role]) {
+      const auto match = [&](const AddedToken& token) {
+        return name && token.special && token.content == name;
+      };
+      const auto& added = impl.added.list();
+      const auto place = std::find_if(added.begin(), added.end(), match);
+      if (place == added.end()) continue;
+      impl.roles[role] = place->id;
+      break;
+    }
+  }
+}
 
 void Impl::set_part(const std::string& name, const JsonAt& json) {
   if (!json.value().is_object()) json.malformed("expected an object");

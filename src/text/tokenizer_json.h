@@ -12,6 +12,9 @@ namespace plumb {
 // follow.
 void read_tokenizer(const std::string& path, Tokenizer::Impl& impl);
 
+// The roles that the names of the special tokens tell.
+void roles_by_name(Tokenizer::Impl& impl);
+
 std::string tokenizer_json(const Tokenizer::Impl& impl);
 std::string tokenizer_config_json(const Tokenizer::Impl& impl);
 

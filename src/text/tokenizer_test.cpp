@@ -1,4 +1,5 @@
 #include "plumb/tokenizer.h"
+#include "plumb/tokenizer_trainer.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ class TokenizerTest : public testing::Test {
     std::string text;
     for (int i = 0; i < 40; ++i)
       text += "the cat sat on the mat, and the Übergröße of it didn't matter; it's 1234 times.\n\n";
-    return Tokenizer::train_bpe({write("corpus", text)}, {.vocab_size = vocab_size});
+    return train_tokenizer({write("corpus", text)}, {.vocab_size = vocab_size});
   }
   TempFolder folder_;
 };
@@ -177,9 +178,9 @@ TEST_F(TokenizerTest, TrainingIsDeterministic) {
   write("in/b", "more words " + text);
   const int before = threads();
   set_threads(1);
-  const Tokenizer one = Tokenizer::train_bpe({path("in")}, {.vocab_size = 500});
+  const Tokenizer one = train_tokenizer({path("in")}, {.vocab_size = 500});
   set_threads(4);
-  const Tokenizer four = Tokenizer::train_bpe({path("in/a"), path("in/b")}, {.vocab_size = 500});
+  const Tokenizer four = train_tokenizer({path("in/a"), path("in/b")}, {.vocab_size = 500});
   set_threads(before);
   EXPECT_EQ(one.fingerprint(), four.fingerprint());
   EXPECT_EQ(one.vocab_size(), 500);
@@ -195,10 +196,12 @@ TEST_F(TokenizerTest, TrainingOnPiecesCountsTheWords) {
 
 TEST_F(TokenizerTest, TrainingRefusals) {
   write("text", "some text");
-  EXPECT_EQ(error_of(ErrorKind::usage, [&] { Tokenizer::train_bpe({path("text")}, {.vocab_size = 100}); }),
-            "a byte-level vocabulary of 100 tokens was asked for, expected 259 to 16777216");
-  EXPECT_THROW(Tokenizer::train_bpe({path("none")}), Error);
-  EXPECT_EQ(Tokenizer::train_bpe({path("text")}, {.vocab_size = 4096}).vocab_size(), 259);  // no pair twice
+  EXPECT_EQ(
+      error_of(ErrorKind::usage, [&] { train_tokenizer({path("text")}, {.vocab_size = 100}); }),
+      "a vocabulary of 100 tokens was asked for, and 3 special tokens and 256 characters are already more: "
+      "raise the size, or limit the alphabet");
+  EXPECT_THROW(train_tokenizer({path("none")}), Error);
+  EXPECT_EQ(train_tokenizer({path("text")}, {.vocab_size = 4096}).vocab_size(), 259);  // no pair twice
 }
 
 TEST_F(TokenizerTest, TokenizingPiecesGivesTheIdsOfTheWhole) {

@@ -31,7 +31,7 @@ TEST(CommandLine, WrongOnesEndInOneLine) {
   expect_usage_error({"--threads", "99999999999999999999"}, "--threads");
   expect_usage_error({"no-such-command"}, "unknown command \"no-such-command\"");
   expect_usage_error({"two\nlines"}, "two lines");
-  expect_usage_error({"tokenizer", "train", "--out", "x", "--vocab-size", "2"},
+  expect_usage_error({"tokenizer", "train", "--out", "x", "--vocab-size", "0"},
                      "(plumb tokenizer train --help lists");
   expect_usage_error({"tokenizer", "train", "--out", "x", "--kind", "Bytes"}, "did you mean \"bytes\"?");
   // Before the first case is measured.
