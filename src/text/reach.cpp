@@ -87,7 +87,10 @@ class Reach {
     for (const std::string& c : company_) {
       if (before && has(c + text, id)) return "";
       if (after && has(text + c, id)) return "";
-      if (before && after && has(c + text + c, id)) return "";
+      if (!before || !after) continue;
+      std::string between = c + text;
+      between += c;
+      if (has(between, id)) return "";
     }
     std::string words;
     for (const ModelToken& t : tokens(text))
