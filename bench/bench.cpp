@@ -45,6 +45,7 @@ void prefill(const RowSink& row) {
 struct Entry {
   BenchCase what;
   void (*run)(const RowSink& row);
+  void (*run_on)(const BenchFiles& files, const RowSink& row) = nullptr;  // in place of `run`
 };
 
 constexpr Entry kEntries[] = {
@@ -57,6 +58,9 @@ constexpr Entry kEntries[] = {
     {{"depth", "training cost per token from 2 to 96 layers"}, bench_depth},
     {{"probe", "what watching a run costs"}, bench_probe},
     {{"deep", "50 steps of a 1,000-layer DeepNorm decoder"}, bench_deep},
+    {{"tokenizer", "loading of tokenizer files and encoding of texts (--tokenizer, --text)", true},
+     nullptr,
+     bench_tokenizers},
 };
 
 constexpr auto kCases = [] {
@@ -76,7 +80,8 @@ std::string bench_machine() {
   return fmt::format("{}, {} in use", describe(machine()), gemm_threads());
 }
 
-void run_bench(const std::vector<std::string>& names, const std::function<void(const BenchRow&)>& row) {
+void run_bench(const std::vector<std::string>& names, const BenchFiles& files,
+               const std::function<void(const BenchRow&)>& row) {
   std::vector<const bench::Entry*> entries;
   std::vector<std::string> known;
   known.reserve(std::size(bench::kEntries));
@@ -92,7 +97,11 @@ void run_bench(const std::vector<std::string>& names, const std::function<void(c
     // What an earlier case left is not this one's memory.
     release_cached_memory();
     forget_peak_resident();
-    entry->run(row);
+    if (entry->run_on) {
+      entry->run_on(files, row);
+    } else {
+      entry->run(row);
+    }
   }
 }
 

@@ -10,6 +10,7 @@ namespace {
 
 struct Flags {
   std::vector<std::string> cases;
+  plumb::BenchFiles files;
   bool json = false;
 };
 
@@ -32,10 +33,12 @@ void print_json(const plumb::BenchRow& r) {
 void run(const Flags& flags) {
   std::vector<std::string> names = flags.cases;
   if (names.empty()) {
-    for (const plumb::BenchCase& c : plumb::bench_cases()) names.emplace_back(c.name);
+    for (const plumb::BenchCase& c : plumb::bench_cases()) {
+      if (!c.reads_files) names.emplace_back(c.name);
+    }
   }
   if (!flags.json) fmt::print("{}\n", plumb::bench_machine());
-  plumb::run_bench(names, flags.json ? print_json : print_row);
+  plumb::run_bench(names, flags.files, flags.json ? print_json : print_row);
 }
 
 }  // namespace
@@ -44,9 +47,11 @@ void add_bench(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
       "bench", "Measure rates on this machine beside the best product and the memory's bandwidth");
-  std::string help = "Cases to run (default: all):";
+  std::string help = "Cases to run (default: all that need no files):";
   for (const plumb::BenchCase& c : plumb::bench_cases()) help += fmt::format("\n  {:<10} {}", c.name, c.what);
   command->add_option("cases", flags->cases, help);
+  command->add_option("--tokenizer", flags->files.tokenizers, "Tokenizer files of the case \"tokenizer\"");
+  command->add_option("--text", flags->files.texts, "Text files that it encodes");
   command->add_flag("--json", flags->json, "One JSON object a line");
   command->callback([flags] { run(*flags); });
 }

@@ -21,15 +21,22 @@ struct BenchRow {
   double resident_gb = 0;  // most memory the process held in this case; 0: not asked
 };
 
+// What a case reads that does not make its own input.
+struct BenchFiles {
+  std::vector<std::string> tokenizers, texts;
+};
+
 struct BenchCase {
   std::string_view name;
   std::string_view what;
+  bool reads_files = false;  // BenchFiles: both of them
 };
 std::span<const BenchCase> bench_cases();
 std::string bench_machine();  // processor, cores, memory and threads in words
 
 // Runs cases (names of bench_cases(), else Error(usage) before any is run) and hands out their rows as they
 // are measured.
-void run_bench(const std::vector<std::string>& names, const std::function<void(const BenchRow&)>& row);
+void run_bench(const std::vector<std::string>& names, const BenchFiles& files,
+               const std::function<void(const BenchRow&)>& row);
 
 }  // namespace plumb
