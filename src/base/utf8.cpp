@@ -55,44 +55,20 @@ size_t utf8_fault(std::string_view text) {
   return kUtf8Valid;
 }
 
-char32_t next_code_point(std::string_view text, size_t& position) {
-  const auto byte = [&](size_t i) {
-    return static_cast<char32_t>(static_cast<unsigned char>(text[position + i]));
-  };
-  const char32_t lead = byte(0);
-  char32_t result;
-  if (lead < 0x80) {
-    result = lead;
-    position += 1;
-  } else if (lead < 0xE0) {
-    result = (lead & 0x1F) << 6 | (byte(1) & 0x3F);
-    position += 2;
-  } else if (lead < 0xF0) {
-    result = (lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
-    position += 3;
-  } else {
-    result = (lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
-    position += 4;
-  }
-  return result;
-}
-
 void append_utf8(std::string& text, char32_t c) {
-  const auto put = [&](char32_t byte) { text += static_cast<char>(byte); };
+  const auto byte = [](char32_t value) { return static_cast<char>(value); };
   if (c < 0x80) {
-    put(c);
+    text += byte(c);
   } else if (c < 0x800) {
-    put(0xC0 | c >> 6);
-    put(0x80 | (c & 0x3F));
+    const char bytes[] = {byte(0xC0 | c >> 6), byte(0x80 | (c & 0x3F))};
+    text.append(bytes, 2);
   } else if (c < 0x10000) {
-    put(0xE0 | c >> 12);
-    put(0x80 | (c >> 6 & 0x3F));
-    put(0x80 | (c & 0x3F));
+    const char bytes[] = {byte(0xE0 | c >> 12), byte(0x80 | (c >> 6 & 0x3F)), byte(0x80 | (c & 0x3F))};
+    text.append(bytes, 3);
   } else {
-    put(0xF0 | c >> 18);
-    put(0x80 | (c >> 12 & 0x3F));
-    put(0x80 | (c >> 6 & 0x3F));
-    put(0x80 | (c & 0x3F));
+    const char bytes[] = {byte(0xF0 | c >> 18), byte(0x80 | (c >> 12 & 0x3F)), byte(0x80 | (c >> 6 & 0x3F)),
+                          byte(0x80 | (c & 0x3F))};
+    text.append(bytes, 4);
   }
 }
 

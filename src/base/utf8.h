@@ -15,7 +15,27 @@ inline constexpr size_t kUtf8Valid = static_cast<size_t>(-1);
 size_t utf8_fault(std::string_view text);
 
 // The code point at `position` of valid text; moves position behind it.
-char32_t next_code_point(std::string_view text, size_t& position);
+inline char32_t next_code_point(std::string_view text, size_t& position) {
+  const auto byte = [&](size_t i) {
+    return static_cast<char32_t>(static_cast<unsigned char>(text[position + i]));
+  };
+  const char32_t lead = byte(0);
+  char32_t result;
+  if (lead < 0x80) {
+    result = lead;
+    position += 1;
+  } else if (lead < 0xE0) {
+    result = (lead & 0x1F) << 6 | (byte(1) & 0x3F);
+    position += 2;
+  } else if (lead < 0xF0) {
+    result = (lead & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
+    position += 3;
+  } else {
+    result = (lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+    position += 4;
+  }
+  return result;
+}
 
 void append_utf8(std::string& text, char32_t code_point);
 

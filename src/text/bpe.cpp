@@ -7,7 +7,6 @@
 #include <limits>
 #include <queue>
 
-#include "base/check.h"
 #include "base/random.h"
 
 namespace plumb {
@@ -27,40 +26,11 @@ uint64_t scatter(uint64_t key) {
   return key ^ key >> 32;
 }
 
-// The words that a thread met last, one cache line each; a word has one place, where it replaces what was
-// there.
-struct Memory {
-  static constexpr size_t kSlots = 1 << 14, kBytes = 22, kIds = 8;
-  struct alignas(64) Slot {
-    int32_t ids[kIds];
-    uint32_t owner = 0;
-    char word[kBytes];
-    uint8_t bytes = 0, count = 0;
-  };
-  std::vector<Slot> slots{kSlots};
-
-  Slot& place(std::string_view word, uint32_t owner) {
-    uint64_t hash = word.size() + owner;
-    for (size_t i = 0; i < word.size(); i += 8) {
-      uint64_t part = 0;
-      std::memcpy(&part, word.data() + i, std::min<size_t>(8, word.size() - i));
-      hash = (hash ^ part) * 0x9e3779b97f4a7c15ull;
-      hash ^= hash >> 29;
-    }
-    return slots[hash >> 50];
-  }
-};
-static_assert(Memory::kSlots == 1 << (64 - 50) && sizeof(Memory::Slot) == 64);
-
-thread_local Memory memory;
-
 }  // namespace
 
 Bpe::Bpe(const std::array<int32_t, 256>& byte_ids, std::vector<BpeMerge> merges)
     : byte_ids_(byte_ids), merges_(std::move(merges)) {
-  static std::atomic<uint32_t> owners{0};
-  owner_ = ++owners;
-  table_.assign(std::bit_ceil(merges_.size() * 2 + 2), {kNoPair, 0, 0});
+  table_.assign(std::bit_ceil(merges_.size() + merges_.size() / 2 + 2), {kNoPair, 0, 0});
   for (size_t rank = 0; rank < merges_.size(); ++rank) insert(static_cast<int32_t>(rank));
 }
 
@@ -82,38 +52,14 @@ const Bpe::Entry* Bpe::find(int32_t left, int32_t right) const {
   return nullptr;
 }
 
-size_t Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids, const Vocabulary* whole) const {
-  PLUMB_CHECK(owner_ != 0);
-  const bool small = word.size() <= Memory::kBytes && (whole || !merges_.empty());
-  Memory::Slot* slot = nullptr;
-  if (small) {
-    slot = &memory.place(word, owner_);
-    if (slot->owner == owner_ && slot->bytes == word.size() &&
-        std::memcmp(slot->word, word.data(), word.size()) == 0) {
-      ids.insert(ids.end(), slot->ids, slot->ids + slot->count);
-      return word.size();
-    }
-  }
+size_t Bpe::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
   const size_t first = ids.size();
-  const int32_t known = whole ? whole->find(word) : -1;
-  if (known >= 0) {
-    ids.push_back(known);
-  } else {
-    for (size_t i = 0; i < word.size(); ++i) {
-      const int32_t id = byte_ids_[static_cast<unsigned char>(word[i])];
-      if (id < 0) return i;
-      ids.push_back(id);
-    }
-    merge(ids, first, nullptr);
+  for (size_t i = 0; i < word.size(); ++i) {
+    const int32_t id = byte_ids_[static_cast<unsigned char>(word[i])];
+    if (id < 0) return i;
+    ids.push_back(id);
   }
-  const size_t count = ids.size() - first;
-  if (small && count <= Memory::kIds) {
-    std::copy(ids.begin() + static_cast<ptrdiff_t>(first), ids.end(), slot->ids);
-    std::memcpy(slot->word, word.data(), word.size());
-    slot->owner = owner_;
-    slot->bytes = static_cast<uint8_t>(word.size());
-    slot->count = static_cast<uint8_t>(count);
-  }
+  merge(ids, first, nullptr);
   return word.size();
 }
 

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "text/vocabulary.h"
-
 namespace plumb {
 
 struct BpeMerge {
@@ -23,9 +21,8 @@ class Bpe {
   Bpe(const std::array<int32_t, 256>& byte_ids, std::vector<BpeMerge> merges);
 
   // Appends the ids of a word. A byte without a token stops it: returns the byte's offset, or the word's
-  // length when all went well. A word that `whole` has is taken as it is. Remembers short words per thread.
-  size_t encode_word(std::string_view word, std::vector<int32_t>& ids,
-                     const Vocabulary* whole = nullptr) const;
+  // length when all went well.
+  size_t encode_word(std::string_view word, std::vector<int32_t>& ids) const;
 
   // Merges the ids from `first` on. lengths: of what each of them stands for, from 0 on; added up with them.
   void merge(std::vector<int32_t>& ids, size_t first, std::vector<uint32_t>* lengths) const;
@@ -49,7 +46,6 @@ class Bpe {
   std::array<int32_t, 256> byte_ids_{};
   std::vector<BpeMerge> merges_;
   std::vector<Entry> table_;  // open addressing, a power of two
-  uint32_t owner_ = 0;        // whose words a thread remembers
 };
 
 }  // namespace plumb

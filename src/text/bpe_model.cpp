@@ -31,7 +31,6 @@ class BpeModel : public Model {
   BpeModel(Vocabulary vocab, std::vector<BpeMerge> merges, BpeOptions options, bool spells_bytes);
 
   void encode(std::string_view piece, std::vector<ModelToken>& out) const override;
-  void encode_ids(std::string_view piece, std::vector<int32_t>& out) const override;
 
   bool reads_bytes() const { return reads_bytes_; }
   std::string kind() const override;
@@ -48,6 +47,8 @@ class BpeModel : public Model {
       lengths.push_back(static_cast<uint32_t>(length));
     }
   };
+  void find_ids(std::string_view piece, std::vector<int32_t>& out) const override;
+  bool forgets() const override { return options_.dropout > 0; }
   void find_symbols();
   void read_bytes_directly();
   int32_t symbol(char32_t c, bool first, bool last) const;
@@ -165,9 +166,12 @@ void BpeModel::spell(std::string_view piece, Word& word) const {
   flush();
 }
 
-void BpeModel::encode_ids(std::string_view piece, std::vector<int32_t>& out) const {
-  if (!reads_bytes_) return Model::encode_ids(piece, out);
-  const size_t done = bpe_.encode_word(piece, out, options_.ignore_merges ? &whole_ : nullptr);
+void BpeModel::find_ids(std::string_view piece, std::vector<int32_t>& out) const {
+  if (!reads_bytes_) return Model::find_ids(piece, out);
+  if (options_.ignore_merges) {
+    if (const int32_t id = whole_.find(piece); id >= 0) return out.push_back(id);
+  }
+  const size_t done = bpe_.encode_word(piece, out);
   if (done < piece.size()) throw Unspellable{done, static_cast<unsigned char>(piece[done])};
 }
 
@@ -254,25 +258,34 @@ std::pair<std::string, std::string> merge_halves(const JsonAt& list, size_t inde
   list.malformed(fmt::format("the merge {} is no pair of tokens", dump_json(merge, -1)));
 }
 
+// prefix: bytes of a second half that a merge leaves out.
 std::vector<BpeMerge> read_merges(const JsonAt& json, const Vocabulary& vocabulary, size_t prefix) {
   const JsonAt list = json.list("merges");
+  const auto& rows = json.rows().merges;
   std::vector<BpeMerge> merges;
-  merges.reserve(list.value().size());
-  const auto id_of = [&](const std::string& token, size_t index) {
-    const int32_t id = vocabulary.find(token);
-    if (id < 0) {
-      list.malformed(fmt::format("the merge {} needs the token {}, which the vocabulary lacks",
-                                 dump_json(list.value()[index], -1), quote_json(token)));
-    }
-    return id;
+  merges.reserve(rows.size() + list.size());
+  std::string joined;
+  const auto add = [&](const std::string& left, const std::string& right, const auto& shown) {
+    const auto id_of = [&](const std::string& token) {
+      const int32_t id = vocabulary.find(token);
+      if (id < 0) {
+        list.malformed(fmt::format("the merge {} needs the token {}, which the vocabulary lacks", shown(),
+                                   quote_json(token)));
+      }
+      return id;
+    };
+    if (right.size() < prefix)
+      list.malformed(fmt::format("the merge {} lacks the prefix in its second half", shown()));
+    joined.assign(left).append(right, prefix);
+    merges.push_back({id_of(left), id_of(right), id_of(joined)});
   };
-  for (size_t i = 0; i < list.value().size(); ++i) {
+  for (const auto& row : rows)
+    add(row.first, row.second, [&] { return dump_json(Json::array({row.first, row.second}), -1); });
+  for (size_t i = 0; i < list.size(); ++i) {
     const Json& merge = list.value()[i];
     if (merge.is_string() && merge.get_ref<const std::string&>().starts_with("#version")) continue;
     const auto [left, right] = merge_halves(list, i);
-    if (right.size() < prefix)
-      list.malformed(fmt::format("the merge {} lacks the prefix in its second half", dump_json(merge, -1)));
-    merges.push_back({id_of(left, i), id_of(right, i), id_of(left + right.substr(prefix), i)});
+    add(left, right, [&] { return dump_json(merge, -1); });
   }
   return merges;
 }

@@ -149,9 +149,7 @@ Pieces Impl::cut(std::string_view text, bool parse_special, bool tracked) const 
   return pieces;
 }
 
-void Impl::encode_ids(std::string_view text, bool parse_special, std::vector<int32_t>& ids) const {
-  check_text(text);
-  const Pieces pieces = cut(text, parse_special, false);
+void Impl::piece_ids(const Pieces& pieces, std::vector<int32_t>& ids) const {
   for (const Piece& piece : pieces.list) {
     if (piece.token >= 0) {
       ids.push_back(piece.token);
@@ -165,12 +163,13 @@ void Impl::encode_ids(std::string_view text, bool parse_special, std::vector<int
   }
 }
 
-Encoding Impl::encode_text(std::string_view text, int sequence, const EncodeOptions& options,
-                           Wanted wanted) const {
+void Impl::encode_ids(std::string_view text, bool parse_special, std::vector<int32_t>& ids) const {
   check_text(text);
-  const Pieces pieces = cut(text, options.parse_special, wanted.offsets);
+  piece_ids(cut(text, parse_special, false), ids);
+}
+
+void Impl::piece_tokens(const Pieces& pieces, std::string_view text, Wanted wanted, Encoding& result) const {
   const std::optional<CodePoints> points = wanted.offsets ? std::optional<CodePoints>(text) : std::nullopt;
-  Encoding result;
   std::vector<ModelToken> tokens;
   for (const Piece& piece : pieces.list) {
     tokens.clear();
@@ -191,6 +190,18 @@ Encoding Impl::encode_text(std::string_view text, int sequence, const EncodeOpti
                                      ? pieces.view(piece).substr(token.begin, token.end - token.begin)
                                      : std::string_view(model->vocabulary().token(token.id)));
     }
+  }
+}
+
+Encoding Impl::encode_text(std::string_view text, int sequence, const EncodeOptions& options,
+                           Wanted wanted) const {
+  check_text(text);
+  const Pieces pieces = cut(text, options.parse_special, wanted.offsets);
+  Encoding result;
+  if (wanted.offsets || wanted.tokens) {
+    piece_tokens(pieces, text, wanted, result);
+  } else {
+    piece_ids(pieces, result.ids);
   }
   result.type_ids.assign(result.size(), sequence);
   result.special_mask.assign(result.size(), 0);

@@ -23,6 +23,11 @@ void JsonAt::wrong(const std::string& key, std::string_view expected) const {
   malformed(fmt::format("\"{}\" is {}, expected {}", key, got, expected));
 }
 
+const ModelRows& JsonAt::rows() const {
+  static const ModelRows none;
+  return rows_ ? *rows_ : none;
+}
+
 bool JsonAt::has(const char* key) const {
   if (!value_->is_object()) malformed("expected an object");
   const auto place = value_->find(key);
@@ -31,7 +36,7 @@ bool JsonAt::has(const char* key) const {
 
 JsonAt JsonAt::at(const char* key) const {
   if (!has(key)) malformed(fmt::format("\"{}\" is missing", key));
-  return {(*value_)[key], *file_, path_.empty() ? key : path_ + "." + key};
+  return {(*value_)[key], *file_, path_.empty() ? key : path_ + "." + key, rows_};
 }
 
 JsonAt JsonAt::object(const char* key) const {
@@ -49,7 +54,7 @@ size_t JsonAt::size() const {
 }
 
 JsonAt JsonAt::item(size_t index) const {
-  return {(*value_)[index], *file_, fmt::format("{}[{}]", path_, index)};
+  return {(*value_)[index], *file_, fmt::format("{}[{}]", path_, index), rows_};
 }
 
 void JsonAt::unknown(std::string_view what, const std::string& type) const {

@@ -6,19 +6,29 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/json.h"
 
 namespace plumb {
 
+// The members of "model.vocab" that are ids and those of "model.merges" that are pairs, which make up nearly
+// all of a tokenizer.json: kept beside the tree, in the order of the file. Merges in the tree come after
+// them.
+struct ModelRows {
+  std::vector<std::pair<std::string, int32_t>> ids;
+  std::vector<std::pair<std::string, std::string>> merges;
+};
+
 class JsonAt {
  public:
-  JsonAt(const Json& value, const std::string& file, std::string path = "")
-      : value_(&value), file_(&file), path_(std::move(path)) {}
+  JsonAt(const Json& value, const std::string& file, std::string path = "", const ModelRows* rows = nullptr)
+      : value_(&value), file_(&file), path_(std::move(path)), rows_(rows) {}
 
   const Json& value() const { return *value_; }
   const std::string& file() const { return *file_; }
   const std::string& path() const { return path_; }
+  const ModelRows& rows() const;  // of the file that this is a value of
 
   // Error(file): "FILE: PATH: what".
   [[noreturn]] void malformed(const std::string& what) const;
@@ -51,6 +61,7 @@ class JsonAt {
   const Json* value_;
   const std::string* file_;
   std::string path_;
+  const ModelRows* rows_;
 };
 
 }  // namespace plumb

@@ -10,6 +10,19 @@
 namespace plumb {
 
 void Model::encode_ids(std::string_view piece, std::vector<int32_t>& out) const {
+  if (piece.size() > WordSlot::kMostBytes || forgets()) return find_ids(piece, out);
+  WordSlot& slot = word_slot(owner_, piece);
+  if (slot.holds(owner_, piece)) {
+    const auto known = slot.ids();
+    out.insert(out.end(), known.begin(), known.end());
+    return;
+  }
+  const size_t first = out.size();
+  find_ids(piece, out);
+  slot.fill(owner_, piece, std::span(out).subspan(first));
+}
+
+void Model::find_ids(std::string_view piece, std::vector<int32_t>& out) const {
   thread_local std::vector<ModelToken> tokens;
   tokens.clear();
   encode(piece, tokens);
@@ -30,24 +43,33 @@ std::string vocabulary_json(const Vocabulary& vocabulary) {
 
 Vocabulary read_vocabulary(const JsonAt& json) {
   const JsonAt vocab = json.object("vocab");
+  const auto& rows = json.rows().ids;
+  const size_t count = vocab.size() + rows.size();
   // Ids may have gaps, but not so many that a small file could ask for all memory.
-  const uint64_t most = 2 * vocab.value().size() + 1024;
+  const uint64_t most = 2 * count + 1024;
   Vocabulary result;
+  result.reserve(count);
+  const auto add = [&](const std::string& token, uint64_t id) {
+    if (id > most)
+      vocab.malformed(fmt::format("{} has id {} in a vocabulary of {}", quote_json(token), id, count));
+    if (token.empty()) vocab.malformed("the vocabulary has an empty token");
+    const auto number = static_cast<int32_t>(id);
+    if (result.has(number)) {
+      vocab.malformed(fmt::format("{} and {} have the same id {}", quote_json(result.token(number)),
+                                  quote_json(token), number));
+    }
+    result.add(number, token);
+  };
+  for (size_t i = 0; i < rows.size(); ++i) {
+    add(rows[i].first, static_cast<uint64_t>(rows[i].second));
+    if (result.count() != i + 1) vocab.malformed(fmt::format("the key \"{}\" is given twice", rows[i].first));
+  }
   for (const auto& [token, id] : vocab.value().items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
       vocab.malformed(fmt::format("the id of {} is {}, expected a whole number from 0", quote_json(token),
                                   dump_json(id, -1)));
     }
-    if (id.get<uint64_t>() > most)
-      vocab.malformed(fmt::format("{} has id {} in a vocabulary of {}", quote_json(token), id.get<uint64_t>(),
-                                  vocab.value().size()));
-    if (token.empty()) vocab.malformed("the vocabulary has an empty token");
-    if (result.has(id.get<int32_t>())) {
-      vocab.malformed(fmt::format("{} and {} have the same id {}",
-                                  quote_json(result.token(id.get<int32_t>())), quote_json(token),
-                                  id.get<int32_t>()));
-    }
-    result.add(id.get<int32_t>(), token);
+    add(token, id.get<uint64_t>());
   }
   return result;
 }

@@ -9,6 +9,7 @@
 
 #include "text/json_at.h"
 #include "text/vocabulary.h"
+#include "text/word_memory.h"
 
 namespace plumb {
 
@@ -27,7 +28,7 @@ class TokenModel {
 
   // Appends what a piece (valid UTF-8, not empty) becomes. Error(input) where the model refuses it.
   virtual void encode(std::string_view piece, std::vector<ModelToken>& out) const = 0;
-  virtual void encode_ids(std::string_view piece, std::vector<int32_t>& out) const;
+  void encode_ids(std::string_view piece, std::vector<int32_t>& out) const;
 
   virtual std::string kind() const = 0;      // as messages name it
   virtual std::string options() const = 0;   // a JSON object: all but vocabulary and merges
@@ -36,7 +37,12 @@ class TokenModel {
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
+ protected:
+  virtual void find_ids(std::string_view piece, std::vector<int32_t>& out) const;
+  virtual bool forgets() const { return false; }  // a piece may become something else the next time
+
  private:
+  const uint32_t owner_ = new_word_owner();
   Vocabulary vocabulary_;
 };
 using Model = TokenModel;  // inside src/text; plumb/model.h has a class of that name

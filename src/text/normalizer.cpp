@@ -15,35 +15,59 @@
 namespace plumb {
 namespace {
 
-// Calls put(c, out) for each character; it writes what takes its place.
-template <typename Put>
-void rewrite(Aligned& text, const Put& put) {
+// Calls put(c, out) for each character; it writes what takes its place. Characters all of whose bytes are
+// `plain` stay as they are.
+template <typename Plain, typename Put>
+void rewrite(Aligned& text, const Plain& plain, const Put& put) {
+  const size_t size = text.text.size();
+  size_t i = 0;
+  const auto skip = [&] {
+    while (i < size && plain(static_cast<unsigned char>(text.text[i]))) ++i;
+  };
+  skip();
+  if (i == size) return;
   Rewrite out(text);
-  for (size_t i = 0; i < text.text.size();) {
+  while (i < size) {
+    out.keep(i);
     const char32_t c = next_code_point(text.text, i);
     put(c, out);
     if (out.position() < i) out.drop(i);
+    skip();
   }
+  out.keep(size);
   out.finish(text);
 }
 
+// Plain bytes: those of characters below one with a given first byte.
+struct Below {
+  unsigned first_byte;
+  bool operator()(unsigned char byte) const { return byte < first_byte; }
+};
+constexpr Below kBelowMarks{0xCC};       // of U+0300
+constexpr Below kBelowIdeographs{0xE3};  // of U+3000
+
+bool is_printable(unsigned char byte) {
+  return byte >= ' ' && byte <= '~';
+}
+
 void lower(Aligned& text) {
-  rewrite(text, [](char32_t c, Rewrite& out) {
+  const auto plain = [](unsigned char byte) { return byte < 0x80 && (byte < 'A' || byte > 'Z'); };
+  rewrite(text, plain, [](char32_t c, Rewrite& out) {
     const Lower to = lower_case(c);
     out.put(to.first, 0);
     if (to.second != 0) out.put(to.second, 1);
   });
 }
 
-template <typename Removed>
-void remove(Aligned& text, Removed removed) {
-  rewrite(text, [&](char32_t c, Rewrite& out) {
-    if (!removed(c)) out.put(c, 0);
+template <typename Mark>
+void remove_marks(Aligned& text, Mark is_removed) {
+  rewrite(text, kBelowMarks, [&](char32_t c, Rewrite& out) {
+    if (!is_removed(c)) out.put(c, 0);
   });
 }
 
 void clean(Aligned& text) {
-  rewrite(text, [](char32_t c, Rewrite& out) {
+  rewrite(text, is_printable, [](char32_t c, Rewrite& out) {
     const bool line = c == '\t' || c == '\n' || c == '\r';
     if (c == 0xFFFD || (!line && is_other(c))) return;
     out.put(is_white_space(c) ? ' ' : c, 0);
@@ -51,7 +75,7 @@ void clean(Aligned& text) {
 }
 
 void space_ideographs(Aligned& text) {
-  rewrite(text, [](char32_t c, Rewrite& out) {
+  rewrite(text, kBelowIdeographs, [](char32_t c, Rewrite& out) {
     if (!is_ideograph(c)) return out.put(c, 0);
     out.put(' ', 0);
     out.put(c, 1);
@@ -168,7 +192,7 @@ Normalizer read_bert(const JsonAt& json) {
     if (ideographs) space_ideographs(text);
     if (stripped) {
       normalize(text, {});
-      remove(text, is_nonspacing_mark);
+      remove_marks(text, is_nonspacing_mark);
     }
     if (lowered) lower(text);
   };
@@ -210,12 +234,12 @@ Normalizer read_normalizer(const JsonAt& json) {
   if (type == "NFKC") return [](Aligned& text) { normalize(text, {.compatible = true, .composed = true}); };
   if (type == "NFKD") return [](Aligned& text) { normalize(text, {.compatible = true}); };
   if (type == "Lowercase") return lower;
-  if (type == "StripAccents") return [](Aligned& text) { remove(text, is_mark); };
+  if (type == "StripAccents") return [](Aligned& text) { remove_marks(text, is_mark); };
   if (type == "ByteLevel") return spell;
   if (type == "Precompiled") return read_charsmap(json);
   if (type == "Nmt") {
     return [](Aligned& text) {
-      rewrite(text, [](char32_t c, Rewrite& out) {
+      rewrite(text, is_printable, [](char32_t c, Rewrite& out) {
         if (!nmt_removes(c)) out.put(nmt_space(c), 0);
       });
     };

@@ -212,6 +212,24 @@ void cut_words(Pieces& pieces) {
   });
 }
 
+// Words between blanks; each punctuation mark is a piece of its own.
+void cut_at_punctuation(Pieces& pieces) {
+  pieces.split([](std::string_view text, const auto& take) {
+    size_t begin = 0;
+    for (size_t i = 0; i < text.size();) {
+      const size_t at = i;
+      const char32_t c = next_code_point(text, i);
+      if (c < 0x80 && is_word(c) && c != '_') continue;
+      const bool mark = is_punctuation(c);
+      if (!mark && !is_white_space(c)) continue;
+      take(begin, at);
+      if (mark) take(at, i);
+      begin = i;
+    }
+    take(begin, text.size());
+  });
+}
+
 // A new piece where the script changes. What stands before the first character with a script of its own
 // belongs to no piece: the reference loses it.
 void cut_scripts(Pieces& pieces) {
@@ -288,13 +306,7 @@ Cut read_cut(const JsonAt& json, const std::string& type) {
     const char32_t delimiter = json.character("delimiter");
     return split_at([=](char32_t c) { return c == delimiter; }, Behavior::removed);
   }
-  if (type == "BertPreTokenizer") {
-    return [blank = split_at(is_white_space, Behavior::removed),
-            punctuation = split_at(is_punctuation, Behavior::isolated)](Pieces& pieces) {
-      blank(pieces);
-      punctuation(pieces);
-    };
-  }
+  if (type == "BertPreTokenizer") return cut_at_punctuation;
   json.unknown("pre-tokenizer", type);
 }
 

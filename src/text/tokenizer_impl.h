@@ -58,6 +58,8 @@ struct Tokenizer::Impl {
 
   // The text in pieces, as the model is to be given them. tracked: with their places in the text.
   Pieces cut(std::string_view text, bool parse_special, bool tracked) const;
+  void piece_ids(const Pieces& pieces, std::vector<int32_t>& ids) const;
+  void piece_tokens(const Pieces& pieces, std::string_view text, Wanted wanted, Encoding& result) const;
   void encode_ids(std::string_view text, bool parse_special, std::vector<int32_t>& ids) const;
   Encoding encode_text(std::string_view text, int sequence, const EncodeOptions& options,
                        Wanted wanted) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -57,6 +58,27 @@ void read_added(const JsonAt& root, Impl& impl) {
                                  quote_json(tokens[i].content), tokens[i].id));
     impl.added.add(std::move(tokens[i]));
   }
+}
+
+JsonRows rows_of_model(ModelRows& rows) {
+  auto take_id = [&rows](std::string& token, const Json& id) {
+    const bool fits = id.is_number_unsigned() && id.get<uint64_t>() <= std::numeric_limits<int32_t>::max() &&
+                      !token.empty();
+    if (fits) rows.ids.emplace_back(std::move(token), id.get<int32_t>());
+    return fits;
+  };
+  auto take_merge = [&rows, in_order = true](Json& merge) mutable {
+    in_order =
+        in_order && merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string();
+    if (in_order) {
+      rows.merges.emplace_back(std::move(merge[0].get_ref<std::string&>()),
+                               std::move(merge[1].get_ref<std::string&>()));
+    }
+    return in_order;
+  };
+  return {{"model.vocab", "model.merges"}, [=](size_t place, std::string& key, Json& value) mutable {
+            return place == 0 ? take_id(key, value) : take_merge(value);
+          }};
 }
 
 // Names that published tokenizers give their special tokens, the usual one first; only added special tokens
@@ -125,8 +147,9 @@ void Impl::set_part(const std::string& name, const JsonAt& json) {
 
 void read_tokenizer(const std::string& path, Impl& impl) {
   const std::string file = is_folder(path) ? join_path(path, "tokenizer.json") : path;
-  const Json root = parse_json_file(file);
-  const JsonAt json(root, file);
+  ModelRows rows;
+  const Json root = parse_json_file(file, rows_of_model(rows));
+  const JsonAt json(root, file, "", &rows);
   if (!root.is_object()) json.malformed("expected an object");
   if (json.has("version") && root["version"] != "1.0") json.wrong("version", "\"1.0\"");
   for (const char* name : kPartNames) {

@@ -115,6 +115,13 @@ char32_t compose(char32_t first, char32_t second) {
   return both < 0 || !known_in(static_cast<char32_t>(both), kNormalization) ? 0 : static_cast<char32_t>(both);
 }
 
+bool is_inert(char32_t c, bool compatible, bool composed) {
+  if (!known_in(c, kNormalization)) return true;
+  const UProperty check = composed ? (compatible ? UCHAR_NFKC_QUICK_CHECK : UCHAR_NFC_QUICK_CHECK)
+                                   : (compatible ? UCHAR_NFKD_QUICK_CHECK : UCHAR_NFD_QUICK_CHECK);
+  return u_getCombiningClass(icu(c)) == 0 && u_getIntPropertyValue(icu(c), check) == UNORM_YES;
+}
+
 int script_group(char32_t c) {
   if (c == ' ') return 0;
   if (c == 0x30FC) return USCRIPT_HAN + 1;

@@ -25,6 +25,7 @@ Lower lower_case(char32_t c);
 int combining_class(char32_t c);
 size_t decompose(char32_t c, bool compatible, char32_t (&parts)[32]);  // the number of parts, at least 1
 char32_t compose(char32_t first, char32_t second);                     // 0 if they do not compose
+bool is_inert(char32_t c, bool compatible, bool composed);  // its own form, combines with nothing before it
 
 // A number for the script of a character, 0 for those that go with any: Han, Hiragana and Katakana are one.
 int script_group(char32_t c);

@@ -1,6 +1,7 @@
 #include "text/unicode_forms.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/utf8.h"
 #include "text/unicode.h"
@@ -15,23 +16,31 @@ struct Part {
   int order;  // its combining class
 };
 
-// Everything below is its own normal form and combines with nothing before it.
-char32_t first_that_changes(UnicodeForm form) {
-  if (form.compatible) return 0xA0;
-  return form.composed ? 0x300 : 0xC0;
-}
-
-bool is_unchanged(std::string_view text, UnicodeForm form) {
-  const char32_t limit = first_that_changes(form);
-  for (size_t i = 0; i < text.size();) {
-    if (next_code_point(text, i) >= limit) return false;
+// Which characters of the first plane are inert.
+class Inert {
+ public:
+  explicit Inert(UnicodeForm form) : table_(0x10000) {
+    for (char32_t c = 0; c < table_.size(); ++c) table_[c] = is_inert(c, form.compatible, form.composed);
   }
-  return true;
+  bool operator()(char32_t c) const { return c < table_.size() && table_[c] != 0; }
+
+ private:
+  std::vector<uint8_t> table_;
+};
+
+template <bool compatible, bool composed>
+const Inert& inert_of() {
+  static const Inert table({.compatible = compatible, .composed = composed});
+  return table;
 }
 
-std::vector<Part> decomposed(std::string_view text, bool compatible) {
-  std::vector<Part> parts;
-  parts.reserve(text.size());
+const Inert& inert(UnicodeForm form) {
+  if (form.compatible) return form.composed ? inert_of<true, true>() : inert_of<true, false>();
+  return form.composed ? inert_of<false, true>() : inert_of<false, false>();
+}
+
+void decompose_all(std::string_view text, bool compatible, std::vector<Part>& parts) {
+  parts.clear();
   size_t sorted = 0;
   const auto sort_marks = [&] {
     std::stable_sort(parts.begin() + static_cast<ptrdiff_t>(sorted), parts.end(),
@@ -49,7 +58,6 @@ std::vector<Part> decomposed(std::string_view text, bool compatible) {
     }
   }
   sort_marks();
-  return parts;
 }
 
 // Joins in place. A mark joins the last starter unless one of its own class or higher stands between; where
@@ -81,13 +89,34 @@ void recompose(std::vector<Part>& parts) {
 
 }  // namespace
 
+// What is inert stays, but for the last before something else, which may combine with it.
 void normalize(Aligned& text, UnicodeForm form) {
-  if (is_unchanged(text.text, form)) return;
-  std::vector<Part> parts = decomposed(text.text, form.compatible);
-  if (form.composed) recompose(parts);
-  Rewrite out(text);
-  for (const Part& part : parts) out.put(part.c, part.change);
-  out.finish(text);
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (std::all_of(text.text.begin(), text.text.end(), is_ascii)) return;
+  const Inert& stays = inert(form);
+  const std::string_view all = text.text;
+  std::optional<Rewrite> out;
+  std::vector<Part> parts;
+  size_t last = 0;  // where the last character begins that was inert
+  for (size_t i = 0; i < all.size();) {
+    const size_t begin = i;
+    if (stays(next_code_point(all, i))) {
+      last = begin;
+      continue;
+    }
+    size_t end = i;
+    while (i < all.size() && !stays(next_code_point(all, i))) end = i;
+    if (!out) out.emplace(text);
+    if (out->position() < last) out->keep(last);
+    decompose_all(all.substr(out->position(), end - out->position()), form.compatible, parts);
+    if (form.composed) recompose(parts);
+    for (const Part& part : parts) out->put(part.c, part.change);
+    out->drop(end);
+    last = i = end;
+  }
+  if (!out) return;
+  out->keep(all.size());
+  out->finish(text);
 }
 
 }  // namespace plumb
