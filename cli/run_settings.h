@@ -26,7 +26,7 @@ struct RunSettings {
   std::string text, task, tokenizer = "bpe", from, out;
   double held_out = 0.05;
   std::optional<ModelKind> kind;
-  int64_t layers = 0, probe_every = 10, sample_tokens = 200;
+  int64_t layers = 0, probe_every = 25, sample_tokens = 200;
 };
 
 struct TrainCommand {

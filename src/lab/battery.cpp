@@ -149,8 +149,9 @@ const std::vector<Entry> kEntries{
      true,
      battery::depth_transfer,
      "Learning rates that carry over to other depths",
-     "Yang 2023, 2310.02244 (depth-muP)",
-     "pre-norm, 4 to 32 layers, base of 4 layers, six learning rates, 200 steps",
+     "Yang 2023, 2310.02244 (depth-muP); Dey 2025, 2505.01618 (CompleteP)",
+     "pre-norm, 4 to 32 layers, base of 4 layers, six learning rates, searched from the middle outwards; 200 "
+     "steps, 20 of them warm-up",
      {P::pre_norm}},
     {16,
      false,

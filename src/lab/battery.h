@@ -93,6 +93,8 @@ struct Trained {
   AttentionState attention;
   double log_z = 0;  // mean log of the softmax's normaliser over a batch of text
 };
+// As a sensitivity counts it (2309.14322): no worse than at the start.
+double bounded_loss(const Trained& t);
 struct Job {
   ModelConfig config;
   Schedule schedule;
@@ -100,7 +102,8 @@ struct Job {
   bool watched = false;                       // whether `attention` and `log_z` are wanted
   std::function<void(Transformer&)> inspect;  // shown the trained model, from any thread
 };
-// Trains each, side by side on one thread each: the same result whatever the number of threads.
+// Trains each, Admin's shortcuts profiled on its first batch, side by side on one thread each: the same
+// result whatever the number of threads.
 std::vector<Trained> train_all(const Characters& text, const std::vector<Job>& jobs);
 
 // What experiments run with.

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "base/random.h"
 #include "lab/battery.h"
+#include "model/profile.h"
 #include "plumb/error.h"
 #include "plumb/signal.h"
 #include "train/optimizer.h"
@@ -102,6 +103,10 @@ double step(Transformer& model, Optimizer& optimizer, const Rows& rows, const Sc
 Trained train(const Characters& text, const Job& job) {
   const auto model = started(job.config, job.start);
   const Schedule& s = job.schedule;
+  if (wants_profile(job.config)) {
+    profile_shortcuts(
+        *model, [&](Context& context) { model->decode(context, {.ids = text.rows(s.seed, 1, s.rows).ids}); });
+  }
   Optimizer optimizer(model->parameters(), {.lr = s.lr,
                                             .beta1 = 0.9,
                                             .beta2 = s.wortsman ? 0.95 : 0.98,
@@ -128,6 +133,11 @@ Trained train(const Characters& text, const Job& job) {
 }
 
 }  // namespace
+
+double bounded_loss(const Trained& t) {
+  const double start = t.losses.front();
+  return std::isfinite(t.loss) ? std::min(t.loss, start) : start;
+}
 
 double rate_factor(const Schedule& s, int64_t number) {
   if (number < s.warmup) return static_cast<double>(number) / static_cast<double>(s.warmup);

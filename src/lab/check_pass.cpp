@@ -199,23 +199,38 @@ double mean_cosine(const Tensor& x) {  // (1, T, C)
   return pairs > 0 ? sum / static_cast<double>(pairs) : 0;
 }
 
-double loss_of(const Transformer& model, const Tokens& tokens, const std::vector<int32_t>& ids) {
-  std::vector<int32_t> targets(ids.begin() + 1, ids.end());
-  targets.push_back(kIgnore);
+// Nats of each token but the first.
+std::vector<float> losses_of(const Transformer& model, const Tokens& tokens,
+                             const std::vector<int32_t>& ids) {
   Context context;
-  const LossSums sums = model.loss(context, model.decode(context, tokens),
-                                   Tensor::of<int32_t>({static_cast<int64_t>(targets.size())}, targets), {});
-  return sums.loss / static_cast<double>(ids.size() - 1);
+  const Tensor logits = model.logits(context, model.decode(context, tokens));
+  std::vector<float> losses(ids.size() - 1);
+  cross_entropy({.rows = std::ssize(losses),
+                 .vocabulary = logits.width(),
+                 .logits = logits.f32(),
+                 .targets = ids.data() + 1,
+                 .row_nll = losses.data()});
+  return losses;
 }
 
-// The same weights under the other style of pairing dims.
-double other_loss_of(const Transformer& model, const Tokens& tokens, const std::vector<int32_t>& ids) {
+// With the same weights under the other style of pairing dims beside it.
+void compare_losses(const Transformer& model, const Tokens& tokens, CheckPass& pass) {
   ModelConfig c = model.config();
   c.rope_interleaved = !c.rope_interleaved;
   Transformer other(c);
   const auto &from = model.parameters().all(), &to = other.parameters().all();
   for (size_t i = 0; i < to.size(); ++i) to[i]->value = from[i]->value;
-  return loss_of(other, tokens, ids);
+  const std::vector<float> own = losses_of(model, tokens, pass.ids),
+                           others = losses_of(other, tokens, pass.ids);
+  const auto n = static_cast<double>(own.size());
+  double squares = 0;
+  for (size_t i = 0; i < own.size(); ++i) {
+    pass.loss += own[i] / n;
+    pass.other_loss += others[i] / n;
+  }
+  const double mean = pass.loss - pass.other_loss;
+  for (size_t i = 0; i < own.size(); ++i) squares += std::pow(double{own[i]} - others[i] - mean, 2);
+  pass.loss_error = std::sqrt(squares / n / std::max(1.0, n - 1));
 }
 
 void measure_layers(const Transformer& model, const Collector& seen, CheckPass& pass) {
@@ -245,8 +260,7 @@ CheckPass check_pass(const Transformer& model, const std::vector<int32_t>& ids, 
   pass.token_cosine = mean_cosine(last);
   measure_layers(model, collector, pass);
   if (c.positions == Positions::rope && !c.has_encoder() && c.head == Head::language_model) {
-    pass.loss = loss_of(model, tokens, ids);
-    pass.other_loss = other_loss_of(model, tokens, ids);
+    compare_losses(model, tokens, pass);
   }
   return pass;
 }

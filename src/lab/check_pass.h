@@ -42,6 +42,7 @@ struct CheckPass {
   double token_cosine = 0;  // mean between final states of different positions
   // Nats per token of a decoder with a head and rotary positions, likewise; 0 of others.
   double loss = 0, other_loss = 0;
+  double loss_error = 0;  // standard error of the difference of the two, token by token
 
   bool made() const { return !ids.empty(); }
 };

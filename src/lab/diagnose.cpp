@@ -75,6 +75,16 @@ void drop_consequences(Findings& findings) {
   });
 }
 
+// Of a model that something was wrong with before, no batch is to blame.
+void drop_unsure_spike(Findings& findings) {
+  const auto spike = std::find_if(findings.begin(), findings.end(),
+                                  [](const Finding& f) { return f.signature == Signature::data_spike; });
+  if (spike == findings.end()) return;
+  const bool broken =
+      std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.began < spike->began; });
+  if (broken) findings.erase(spike);
+}
+
 }  // namespace
 
 const char* course_name(Course course) {
@@ -130,6 +140,7 @@ Diagnosis diagnose(const std::string& run_folder) {
     find_dead_branch(run, course, d.findings);
   }
   drop_consequences(d.findings);
+  drop_unsure_spike(d.findings);
   for (const std::string& problem : run.problems) d.limits.push_back(problem);
   std::stable_sort(d.findings.begin(), d.findings.end(),
                    [](const Finding& a, const Finding& b) { return a.began < b.began; });

@@ -16,6 +16,7 @@ constexpr double kFall = 0.01;        // share of the first loss that the second
 constexpr double kHigh = 0.6;         // where the last loss is above this share of the first
 constexpr size_t kBefore = 20, kAfter = 5;  // steps around a data spike
 constexpr double kSpike = 1, kSpikeZ = 8;
+constexpr double kBack = 0.25;  // of a spike, that its neighbours may be above the level
 
 struct Block {
   int64_t first = 0;  // step
@@ -101,8 +102,8 @@ LossCourse loss_course(const RunRecords& run) {
   return c;
 }
 
-// A step far above those before it, whose successors are back: the weights did not change, the batch did. Of
-// a model that has diverged no batch is to blame.
+// A step far above those before it, with both neighbours at the level and its successors back: the weights
+// did not change, the batch did. Of a model that has diverged no batch is to blame.
 void find_data_spike(const RunRecords& run, const LossCourse& course, Findings& found) {
   Finding f{.signature = Signature::data_spike};
   const auto& steps = run.steps;
@@ -117,7 +118,8 @@ void find_data_spike(const RunRecords& run, const LossCourse& course, Findings& 
     const double jump = steps[i].loss - level, spread = 1.4826 * median_of(deviations);
     if (!(jump > std::max(kSpike, kSpikeZ * spread))) continue;
     for (size_t k = i + 1; k < std::min(steps.size(), i + 1 + kAfter); ++k) after.push_back(steps[k].loss);
-    if (!(median_of(after) < level + 0.25 * jump)) continue;
+    const double back = level + kBack * jump;
+    if (!(median_of(after) < back && steps[i - 1].loss < back && steps[i + 1].loss < back)) continue;
     if (++count > 3) continue;
     if (f.evidence.empty()) f.began = steps[i].step;
     f.evidence.push_back({"loss", "", steps[i - 1].step, steps[i - 1].loss});

@@ -15,6 +15,7 @@ constexpr double kLogit = 100, kLogitGrowth = 5;  // Wortsman 2023: sound runs s
 constexpr double kEntropy = 0.1;                  // of ln n
 constexpr double kDrift = 15;                     // nats that log Z leaves its start by, or |z| above
 constexpr double kDriftLogit = 100;
+constexpr double kDivergedDrift = 1.0 / 3;  // of both, where the loss itself went up: by confident errors
 constexpr double kGradientSpike = 10, kStep = 3;  // over the median, over the records just before
 constexpr size_t kSpikeRecords = 3;               // that tell what is usual
 constexpr double kDead = 1e-6;
@@ -173,7 +174,8 @@ void find_attention(const RunRecords& run, const LossCourse& course, Findings& f
   found.push_back(std::move(f));
 }
 
-void find_output_drift(const RunRecords& run, const LossCourse&, Findings& found) {
+void find_output_drift(const RunRecords& run, const LossCourse& course, Findings& found) {
+  const double share = course.course == Course::diverged ? kDivergedDrift : 1;
   const std::vector<Series> log_z = site_series(run, "logits.log_z"),
                             largest = site_series(run, "logits.max");
   const auto moved = [](double limit) {
@@ -181,7 +183,8 @@ void find_output_drift(const RunRecords& run, const LossCourse&, Findings& found
       return s.since([&](double x) { return above(std::abs(x - s.values.front()), limit); });
     };
   };
-  const Onset normaliser = earliest(log_z, moved(kDrift)), size = earliest(largest, moved(kDriftLogit));
+  const Onset normaliser = earliest(log_z, moved(share * kDrift)),
+              size = earliest(largest, moved(share * kDriftLogit));
   if (!normaliser.series && !size.series) return;
   const bool by_size = !normaliser.series;
   const Onset& onset = by_size ? size : normaliser;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
@@ -84,6 +85,17 @@ OrderedJson formula_data(const SublayerFormula& f, const LayerConfig& layer) {
           {"parallel", layer.parallel != Parallel::no}};
 }
 
+namespace {
+
+// A browser may break 1e-3 behind its hyphen, unless told.
+bool is_number(const std::string& cell) {
+  char* end = nullptr;
+  std::strtod(cell.c_str(), &end);
+  return !cell.empty() && *end == '\0';
+}
+
+}  // namespace
+
 std::string html_table(const std::string& words, const std::vector<std::vector<std::string>>& rows) {
   std::string html = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\"><table>"
@@ -92,10 +104,11 @@ std::string html_table(const std::string& words, const std::vector<std::vector<s
   for (size_t r = 0; r < rows.size(); ++r) {
     html += r == 0 ? "<thead><tr>" : "<tr>";
     for (size_t i = 0; i < rows[r].size(); ++i) {
-      std::string cell = escaped(rows[r][i]);
-      html += r == 0   ? "<th scope=\"col\">" + cell + "</th>"
-              : i == 0 ? "<th scope=\"row\">" + cell + "</th>"
-                       : "<td>" + cell + "</td>";
+      const std::string cell = escaped(rows[r][i]);
+      html += r == 0                  ? "<th scope=\"col\">" + cell + "</th>"
+              : i == 0                ? "<th scope=\"row\">" + cell + "</th>"
+              : is_number(rows[r][i]) ? "<td class=\"number\">" + cell + "</td>"
+                                      : "<td>" + cell + "</td>";
     }
     html += r == 0 ? "</tr></thead><tbody>\n" : "</tr>\n";
   }

@@ -78,7 +78,9 @@ TEST(Report, OfTwoRunsSaysWhereTheyDiffer) {
   const std::string page = read_file(folder / "a/report-<b>.html");
   EXPECT_NE(page.find("<title>a and &lt;b&gt; "), std::string::npos);
   EXPECT_EQ(page.find("<b>"), std::string::npos);
-  EXPECT_NE(page.find("<th scope=\"row\">steps</th><td>200</td><td>120</td>"), std::string::npos);
+  EXPECT_NE(
+      page.find("<th scope=\"row\">steps</th><td class=\"number\">200</td><td class=\"number\">120</td>"),
+      std::string::npos);
   EXPECT_EQ(page.find("<th scope=\"row\">lr</th>"), std::string::npos);
 
   // Of one name they are told apart by their paths; without differences, or without a recipe, it says so.
