@@ -4,7 +4,7 @@
     tools/compare_training.py TEXT --kind bpe --vocab-size 32000 --plumb build/cli/plumb --threads 2
     tools/compare_training.py TEXT --kind unigram --vocab-size 8000
 
-Prints seconds, the largest memory and, for bpe and wordpiece, whether merges and vocabulary are the same; for unigram, the
+Prints seconds, processor seconds (which a loaded machine changes less), the largest memory and, for bpe and wordpiece, whether merges and vocabulary are the same; for unigram, the
 characters a token of either and whether the `tokenizers` package reads the file to equal ids.
 Needs `pip install tokenizers sentencepiece`.
 """
@@ -61,8 +61,8 @@ def measured(train, args, out, queue):
     start = time.time()
     train(args, out)
     seconds = time.time() - start
-    memory = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    queue.put((seconds, memory / 1024))
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    queue.put((seconds, sum(u.ru_utime + u.ru_stime for u in used), max(u.ru_maxrss for u in used) / 1024))
 
 
 def run(name, train, args, out):
@@ -73,8 +73,8 @@ def run(name, train, args, out):
     process.join()
     if process.exitcode:
         sys.exit(f"{name} failed")
-    seconds, memory = queue.get()
-    print(f"{name:14} {seconds:8.1f} s {memory:8.0f} MB at most", flush=True)
+    seconds, processor, memory = queue.get()
+    print(f"{name:14} {seconds:8.1f} s {processor:8.1f} s of processor {memory:8.0f} MB at most", flush=True)
 
 
 def compare_pairs(ours, theirs):

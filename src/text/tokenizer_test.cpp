@@ -187,6 +187,27 @@ TEST_F(TokenizerTest, TrainingIsDeterministic) {
   EXPECT_LT(one.encode(text).size(), Tokenizer::bytes().encode(text).size());
 }
 
+TEST_F(TokenizerTest, EveryKindIsTheSameForAnyNumberOfThreads) {
+  std::string text;
+  for (uint64_t i = 0; i < 400; ++i) text += random_text(i, 60) + " words of many kinds\n";
+  write("text", text);
+  const int before = threads();
+  for (const TokenizerTraining& options :
+       {TokenizerTraining{.kind = TokenizerKind::unigram, .vocab_size = 1500, .alphabet_limit = 1000},
+        TokenizerTraining{.kind = TokenizerKind::wordpiece, .vocab_size = 1500, .alphabet_limit = 600},
+        TokenizerTraining{
+            .vocab_size = 1500, .pre_tokenizer = "blanks", .alphabet_limit = 600, .suffix = "</w>"}}) {
+    set_threads(1);
+    const Tokenizer one = train_tokenizer({path("text")}, options);
+    set_threads(3);
+    EXPECT_EQ(train_tokenizer({path("text")}, options).json(), one.json());
+    set_threads(before);
+    one.save(path("saved.json"));
+    EXPECT_EQ(Tokenizer::load(path("saved.json")).fingerprint(), one.fingerprint());
+    EXPECT_EQ(one.decode(one.encode("words of many kinds")), "words of many kinds");
+  }
+}
+
 TEST_F(TokenizerTest, TrainingOnPiecesCountsTheWords) {
   const Tokenizer tokenizer = trained(300);
   // " the" is the most frequent word of four letters: joined early.
