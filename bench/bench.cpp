@@ -92,6 +92,8 @@ void run_bench(const std::vector<std::string>& names, const BenchFiles& files,
     if (found == known.end())
       throw Error(ErrorKind::usage, "there is no bench case \"" + name + "\"" + did_you_mean(name, known));
     entries.push_back(&bench::kEntries[found - known.begin()]);
+    if (entries.back()->run_on && (files.tokenizers.empty() || files.texts.empty()))
+      throw Error(ErrorKind::usage, "the bench case \"" + name + "\" needs --tokenizer FILE and --text FILE");
   }
   for (const bench::Entry* entry : entries) {
     // What an earlier case left is not this one's memory.

@@ -59,7 +59,6 @@ std::vector<BenchRow> bench_residual_norm(RowNorm kind);
 // Time that the probe adds to a step of a small decoder, beside the step's own.
 void bench_probe(const RowSink& row);
 
-// Error(usage) where there are no files of a kind.
 void bench_tokenizers(const BenchFiles& files, const RowSink& row);
 
 void bench_length(const RowSink& row);

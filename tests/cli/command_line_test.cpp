@@ -37,7 +37,7 @@ TEST(CommandLine, WrongOnesEndInOneLine) {
   // Before the first case is measured.
   expect_usage_error({"bench", "--json", "train-f32", "nrom"},
                      "no bench case \"nrom\"; did you mean \"norm\"?");
-  expect_usage_error({"bench", "tokenizer"}, "needs --tokenizer FILE and --text FILE");
+  expect_usage_error({"bench", "--json", "tokenizer"}, "needs --tokenizer FILE and --text FILE");
 }
 
 TEST(CommandLine, OutputThatCannotBeWrittenIsAnError) {
