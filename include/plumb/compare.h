@@ -5,8 +5,9 @@
 // order. The difference of a place is the largest over tokens of |a_t - b_t| / |b_t|, where a token of less
 // than a thousandth of the largest counts as that. At the first place beyond the tolerance the fault is
 // named, where it is one of these: missing norm, missing residual, transposed matrix, permutation of heads,
-// position offset, attention mask (causal or window), scale, shift. Each is a prediction of one side's values from the other's weights and
-// inputs, and is named only if it explains the difference down to the tolerance or a fiftieth of it.
+// position offset, rotary pairing, attention mask (causal or window), scale, shift. Each is a prediction of
+// one side's values from the other's weights and inputs, and is named only if it explains the difference down
+// to the tolerance or a fiftieth of it.
 #pragma once
 
 #include <cstdint>

@@ -79,6 +79,17 @@ std::optional<Fault> moved_positions(const Predictor& p, const Kept& place, cons
   return std::nullopt;
 }
 
+std::optional<Fault> other_pairing(const Predictor& p, const Kept& place, const Tensor& other,
+                                   const Judge& judge) {
+  for (const Prediction& paired : with_other_pairing(p, place)) {
+    if (!judge.right(left_of(paired.value, other))) continue;
+    return Fault{FaultKind::rotary_pairing,
+                 fmt::format("{} pairs {} of a head in rotary positions, which {} does not, at {}", p.other,
+                             paired.what, p.mine, place.name())};
+  }
+  return std::nullopt;
+}
+
 std::optional<Fault> other_mask(const Predictor& p, const Kept& place, const Tensor& other,
                                 const Judge& judge) {
   for (const Prediction& masked : with_other_mask(p, place)) {
@@ -181,6 +192,7 @@ std::string fault_name(FaultKind kind) {
                                    "transposed matrix",
                                    "permutation of heads",
                                    "position offset",
+                                   "rotary pairing",
                                    "attention mask",
                                    "scale",
                                    "shift"};
@@ -253,6 +265,7 @@ std::optional<Fault> recognise(const Predictor& p, const Kept& place, const Tens
   if (!fault) fault = transposed(p, place, other, judge);
   if (!fault) fault = permuted_heads(p, place, other);
   if (!fault) fault = moved_positions(p, place, other, judge);
+  if (!fault) fault = other_pairing(p, place, other, judge);
   if (!fault) fault = other_mask(p, place, other, judge);
   if (!fault) fault = scale_or_shift(place.value, other, judge, whose);
   if (!fault) fault = scaled_tokens(p, place, other, judge);

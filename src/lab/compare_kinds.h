@@ -18,6 +18,7 @@ enum class FaultKind {
   transposed,
   head_permutation,
   position_offset,
+  rotary_pairing,
   other_mask,
   scale,
   shift,

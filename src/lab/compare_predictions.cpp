@@ -127,9 +127,10 @@ std::vector<double> frequencies_of(const ModelConfig& c, int64_t rotary_dim) {
   return frequencies;
 }
 
-// q or k with token t turned by first + step * t positions.
+// q or k with token t turned by first + step * t positions, or back by them.
 struct Turn {
   int64_t first = 0, step = 0;
+  bool back = false;
 };
 Tensor rotated(const ModelConfig& c, const Within& w, const Tensor& x, const Turn& turn) {
   const int64_t d = w.layer.head_dim;
@@ -149,7 +150,7 @@ Tensor rotated(const ModelConfig& c, const Within& w, const Tensor& x, const Tur
         .cos = table.cos.data(),
         .sin = table.sin.data(),
         .positions = positions.data(),
-        .inverse = turn.first < 0});
+        .inverse = turn.back || turn.first < 0});
   return y;
 }
 
@@ -339,6 +340,17 @@ std::vector<Prediction> with_moved_positions(const Predictor& p, const Kept& pla
     }
   }
   return all;
+}
+
+std::vector<Prediction> with_other_pairing(const Predictor& p, const Kept& place) {
+  const ModelConfig& c = p.model.config();
+  const auto w = within(p, place.module);
+  if (!w || w->name.part != "attention" || !(place.quantity == "q" || place.quantity == "k")) return {};
+  if (c.positions != Positions::rope || !w->layer.rotary) return {};
+  ModelConfig paired = c;
+  paired.rope_interleaved = !c.rope_interleaved;
+  return {{paired.rope_interleaved ? "neighbours" : "halves",
+           rotated(paired, *w, rotated(c, *w, place.value, {0, 1, true}), {0, 1})}};
 }
 
 std::vector<Prediction> with_other_mask(const Predictor& p, const Kept& place) {

@@ -20,6 +20,8 @@ std::vector<Prediction> without_norm(const Predictor& p, const Kept& place);
 std::vector<Prediction> without_residual(const Predictor& p, const Kept& place);
 std::vector<Prediction> with_transposed_matrix(const Predictor& p, const Kept& place);
 std::vector<Prediction> with_moved_positions(const Predictor& p, const Kept& place);
+std::vector<Prediction> with_other_pairing(const Predictor& p,
+                                           const Kept& place);  // of dims, in rotary positions
 // `what` is "sees ... more" or "sees ... fewer".
 std::vector<Prediction> with_other_mask(const Predictor& p, const Kept& place);
 

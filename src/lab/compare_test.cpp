@@ -358,6 +358,16 @@ TEST(Compare, MissingCausalMask) {
   }
 }
 
+TEST(Compare, OtherPairingOfRotaryDims) {
+  for (const QkNorm norm : {QkNorm::none, QkNorm::per_head}) {
+    ModelConfig c = small();
+    c.layer.qk_norm = norm;
+    const Model a = made(c);
+    c.rope_interleaved = !c.rope_interleaved;
+    expect_fault(a, like(a, c), "decoder.0.attention.q", FaultKind::rotary_pairing);
+  }
+}
+
 TEST(Compare, MissingWindow) {
   ModelConfig c = small();
   c.layer.window = 3;

@@ -91,8 +91,7 @@ std::string first_words(const ComparisonData& d) {
   if (d.fault) return text + fmt::format("Kind: {}. {}\n", fault_name(d.fault->kind), d.fault->words);
   return text +
          "Kind: none of those that are recognised (missing norm, missing residual, transposed matrix, "
-         "permutation "
-         "of heads, position offset, scale, shift)\n";
+         "permutation of heads, position offset, rotary pairing, attention mask, scale, shift)\n";
 }
 
 }  // namespace
