@@ -4,8 +4,9 @@
     tools/compare_training.py TEXT --kind bpe --vocab-size 32000 --plumb build/cli/plumb --threads 2
     tools/compare_training.py TEXT --kind unigram --vocab-size 8000
 
-Prints seconds, processor seconds (which a loaded machine changes less), the largest memory and, for bpe and wordpiece, whether merges and vocabulary are the same; for unigram, the
-characters a token of either and whether the `tokenizers` package reads the file to equal ids.
+Prints seconds, processor seconds (which other work on the machine changes less), the largest memory and, for bpe and
+wordpiece, whether merges and vocabulary are the same; for unigram, the characters a token of either and whether the
+`tokenizers` package reads the file to equal ids.
 Needs `pip install tokenizers sentencepiece`.
 """
 
