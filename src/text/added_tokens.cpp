@@ -49,6 +49,7 @@ void AddedTokens::finish(const Normalizer& normalizer) {
   for (Set& set : sets_) set = {};
   for (size_t i = 0; i < list_.size(); ++i) {
     const AddedToken& token = list_[i];
+    if (token.in_model) continue;
     Aligned form{.text = token.content};
     if (token.normalized && normalizer) normalizer(form);
     if (form.text.empty()) continue;

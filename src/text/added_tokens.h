@@ -20,6 +20,7 @@ struct AddedToken {
   bool single_word = false;  // not where a letter or digit touches it
   bool lstrip = false;       // takes the blanks before it, and those behind it
   bool rstrip = false;
+  bool in_model = false;  // the model itself finds it; not looked for here
 };
 
 class AddedTokens {

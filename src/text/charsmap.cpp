@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/utf8.h"
@@ -62,6 +63,20 @@ size_t Charsmap::find(std::string_view text, std::string_view& replacement) cons
     replacement = replacement.substr(0, replacement.find('\0'));
   }
   return longest;
+}
+
+std::string encode_base64(std::string_view bytes) {
+  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t count = std::min<size_t>(3, bytes.size() - i);
+    uint32_t held = 0;
+    for (size_t j = 0; j < 3; ++j)
+      held = held << 8 | (j < count ? static_cast<unsigned char>(bytes[i + j]) : 0);
+    for (size_t j = 0; j < 4; ++j) text += j <= count ? kDigits[held >> (18 - 6 * j) & 63] : '=';
+  }
+  return text;
 }
 
 std::string decode_base64(std::string_view text, const std::string& name) {

@@ -23,6 +23,7 @@ class Charsmap {
 };
 
 // Standard base64 with its padding. Error(file), beginning with `name`, for anything else.
+std::string encode_base64(std::string_view bytes);
 std::string decode_base64(std::string_view text, const std::string& name);
 
 }  // namespace plumb

@@ -9,6 +9,7 @@
 #include "plumb/error.h"
 #include "text/byte_level.h"
 #include "text/pattern.h"
+#include "text/sentencepiece.h"
 
 namespace plumb {
 namespace {
@@ -334,6 +335,7 @@ Decoder no_decoder() {
 }
 
 Decoder read_decoder(const JsonAt& json) {
+  if (json.has("sentencepiece")) return read_sentencepiece_decoder(json);
   Decoder decoder;
   add_decoder(decoder, json);
   decoder.only_byte_level = json.has("type") && json.text("type") == "ByteLevel";

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "text/bpe_model.h"
+#include "text/sentencepiece.h"
 
 namespace plumb {
 
@@ -86,6 +87,7 @@ static std::string type_of(const JsonAt& json) {
 
 ReadModel read_model(const JsonAt& json, bool spells_bytes) {
   const std::string type = type_of(json);
+  if (json.has("sentencepiece")) return {read_sentencepiece_model(json)};
   if (type == "BPE") return read_bpe(json, spells_bytes);
   if (type == "Unigram") return {read_unigram(json)};
   if (type == "WordPiece") return {read_wordpiece(json)};

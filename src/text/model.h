@@ -63,6 +63,11 @@ struct ReadModel {
 ReadModel read_model(const JsonAt& json, bool spells_bytes);
 
 std::unique_ptr<Model> read_unigram(const JsonAt& json);
+struct WordPieceOptions {
+  std::string unknown = "[UNK]", prefix = "##";
+  size_t most_characters = 100;  // of a word that is cut; a longer one is unknown
+};
+std::unique_ptr<Model> make_wordpiece(Vocabulary vocabulary, const WordPieceOptions& options);
 std::unique_ptr<Model> read_wordpiece(const JsonAt& json);
 std::unique_ptr<Model> read_wordlevel(const JsonAt& json);
 

@@ -9,6 +9,7 @@
 #include "text/byte_level.h"
 #include "text/charsmap.h"
 #include "text/pattern.h"
+#include "text/sentencepiece.h"
 #include "text/unicode.h"
 #include "text/unicode_forms.h"
 
@@ -227,6 +228,7 @@ Normalizer read_normalizer(const JsonAt& json) {
                                                     {"precompiled_charsmap", "Precompiled"},
                                                     {"content", "Replace"},
                                                     {"prepend", "Prepend"}});
+  if (json.has("sentencepiece")) return read_sentencepiece_normalizer(json);
   if (type == "Sequence") return read_sequence(json);
   if (type == "BertNormalizer") return read_bert(json);
   if (type == "NFC") return [](Aligned& text) { normalize(text, {.composed = true}); };

@@ -13,6 +13,7 @@
 #include "plumb/error.h"
 #include "text/bpe_model.h"
 #include "text/byte_level.h"
+#include "text/tokenizer_files.h"
 #include "text/tokenizer_impl.h"
 #include "text/tokenizer_json.h"
 

@@ -6,26 +6,14 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "plumb/error.h"
+#include "text/tokenizer_files.h"
 
 namespace plumb {
 namespace {
 
 using Impl = Tokenizer::Impl;
-
-AddedToken read_added_token(const JsonAt& json) {
-  if (!json.has("id")) json.malformed("an added token has no id");
-  AddedToken token{.id = json.id("id"), .content = json.text("content", "")};
-  if (token.content.empty()) json.malformed("an added token has no content");
-  token.special = json.flag("special", false);
-  token.normalized = json.flag("normalized", false);
-  token.single_word = json.flag("single_word", false);
-  token.lstrip = json.flag("lstrip", false);
-  token.rstrip = json.flag("rstrip", false);
-  return token;
-}
 
 void read_added(const JsonAt& root, Impl& impl) {
   if (!root.has("added_tokens")) return;
@@ -34,7 +22,8 @@ void read_added(const JsonAt& root, Impl& impl) {
   std::vector<AddedToken> tokens;
   for (size_t i = 0; i < list.size(); ++i) {
     const JsonAt entry = list.item(i);
-    AddedToken token = read_added_token(entry);
+    if (!entry.has("id")) entry.malformed("an added token has no id");
+    AddedToken token = read_added_token(entry, entry.id("id"));
     const int32_t known = vocabulary.find(token.content);
     if (known >= 0 && known != token.id) {
       entry.malformed(fmt::format("the added token {} has id {}, but {} in the vocabulary",
@@ -91,27 +80,19 @@ constexpr std::array<std::array<const char*, 5>, kTokenRoles> kUsualNames = {{
     {"<|mask|>", "<mask>", "[MASK]", nullptr, nullptr},
 }};
 
-// {"eos_token": "</s>"} or {"eos_token": {"content": "</s>", ...}}. False if the file names no role.
-bool roles_from_file(const std::string& path, Impl& impl) {
-  if (!path_exists(path)) return false;
-  const Json root = parse_json_file(path);
-  const JsonAt json(root, path);
-  if (!root.is_object()) json.malformed("expected an object");
-  bool any = false;
-  for (size_t role = 0; role < kTokenRoles; ++role) {
-    const std::string key = std::string(kRoleNames[role]) + "_token";
-    if (!json.has(key.c_str())) continue;
-    const std::string content =
-        root[key].is_object() ? json.at(key.c_str()).text("content", "") : json.text(key.c_str());
-    impl.roles[role] = impl.id(content);
-    if (!impl.roles[role])
-      json.malformed(fmt::format("\"{}\" is {}, which the vocabulary lacks", key, quote_json(content)));
-    any = true;
-  }
-  return any;
-}
-
 }  // namespace
+
+AddedToken read_added_token(const JsonAt& json, int32_t id) {
+  AddedToken token{.id = id, .content = json.text("content", "")};
+  if (token.content.empty()) json.malformed("an added token has no content");
+  token.special = json.flag("special", false);
+  token.normalized = json.flag("normalized", false);
+  token.single_word = json.flag("single_word", false);
+  token.lstrip = json.flag("lstrip", false);
+  token.rstrip = json.flag("rstrip", false);
+  token.in_model = json.flag("in_model", false);
+  return token;
+}
 
 void roles_by_name(Impl& impl) {
   for (size_t role = 0; role < kTokenRoles; ++role) {
@@ -145,8 +126,7 @@ void Impl::set_part(const std::string& name, const JsonAt& json) {
   }
 }
 
-void read_tokenizer(const std::string& path, Impl& impl) {
-  const std::string file = is_folder(path) ? join_path(path, "tokenizer.json") : path;
+void read_tokenizer_json(const std::string& file, Impl& impl) {
   ModelRows rows;
   const Json root = parse_json_file(file, rows_of_model(rows));
   const JsonAt json(root, file, "", &rows);
@@ -157,10 +137,6 @@ void read_tokenizer(const std::string& path, Impl& impl) {
   }
   impl.set_part("model", json.object("model"));
   read_added(json, impl);
-  const std::string folder = parent_folder(file);
-  if (roles_from_file(join_path(folder, "tokenizer_config.json"), impl)) return;
-  if (roles_from_file(join_path(folder, "special_tokens_map.json"), impl)) return;
-  roles_by_name(impl);
 }
 
 std::string tokenizer_json(const Impl& impl) {
@@ -173,6 +149,7 @@ std::string tokenizer_json(const Impl& impl) {
                      {"rstrip", token.rstrip},
                      {"normalized", token.normalized},
                      {"special", token.special}});
+    if (token.in_model) added.back()["in_model"] = true;
   }
   OrderedJson head = {{"version", "1.0"}};
   for (const std::string name : kPartNames) {

@@ -1,4 +1,4 @@
-// tokenizer.json, the file of the Hugging Face `tokenizers` package, and the roles in the files beside it.
+// tokenizer.json, the file of the Hugging Face `tokenizers` package, and the roles in the file beside it.
 #pragma once
 
 #include <string>
@@ -7,10 +7,8 @@
 
 namespace plumb {
 
-// Fills an empty Impl, all but what finish() makes, from a file or from a folder's tokenizer.json.
-// Error(file) names the entry that is malformed, Error(unsupported) the component that this build does not
-// follow.
-void read_tokenizer(const std::string& path, Tokenizer::Impl& impl);
+// Reading is in text/tokenizer_files.h. This is an entry of "added_tokens", but for its id.
+AddedToken read_added_token(const JsonAt& json, int32_t id);
 
 // The roles that the names of the special tokens tell.
 void roles_by_name(Tokenizer::Impl& impl);

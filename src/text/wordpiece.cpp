@@ -35,11 +35,11 @@ class Unknown {
 
 class WordPiece : public Model {
  public:
-  WordPiece(Vocabulary vocab, const std::string& unknown, std::string prefix, size_t most_characters)
+  WordPiece(Vocabulary vocab, const WordPieceOptions& options)
       : Model(std::move(vocab)),
-        unknown_(vocabulary(), unknown),
-        prefix_(std::move(prefix)),
-        most_characters_(most_characters) {
+        unknown_(vocabulary(), options.unknown),
+        prefix_(options.prefix),
+        most_characters_(options.most_characters) {
     for (size_t id = 0; id < vocabulary().size(); ++id) {
       const std::string& token = vocabulary().token(static_cast<int32_t>(id));
       if (!token.empty()) trie_.add(token, static_cast<int32_t>(id));
@@ -106,10 +106,14 @@ class WordLevel : public Model {
 
 }  // namespace
 
+std::unique_ptr<Model> make_wordpiece(Vocabulary vocabulary, const WordPieceOptions& options) {
+  return std::make_unique<WordPiece>(std::move(vocabulary), options);
+}
+
 std::unique_ptr<Model> read_wordpiece(const JsonAt& json) {
-  const std::string unknown = json.text("unk_token"), prefix = json.text("continuing_subword_prefix");
-  const size_t most = json.whole("max_input_chars_per_word", ~0ull >> 1);
-  return std::make_unique<WordPiece>(read_vocabulary(json), unknown, prefix, most);
+  const WordPieceOptions options = {json.text("unk_token"), json.text("continuing_subword_prefix"),
+                                    json.whole("max_input_chars_per_word", ~0ull >> 1)};
+  return make_wordpiece(read_vocabulary(json), options);
 }
 
 std::unique_ptr<Model> read_wordlevel(const JsonAt& json) {

@@ -1,7 +1,9 @@
-// Recorded cases of the `tokenizers` package, beside the tokenizer.json they belong to: ids, tokens, offsets,
-// types, masks, windows, decoded text, and decoding one id at a time. Folders: those of the source tree, and
-// those that PLUMB_TOKENIZERS names (separated by colons, each a case folder or a folder of them;
-// tools/compare_tokenizer.py makes such folders), by default the reference data's.
+// Recorded cases of the `tokenizers` and `sentencepiece` packages, beside the tokenizer.json or
+// tokenizer.model they belong to: ids, tokens, offsets, types, masks, windows, decoded text, and decoding one
+// id at a time. Folders: those of the source tree, and those that PLUMB_TOKENIZERS names (separated by
+// colons, each a case folder or a folder of them; tools/compare_tokenizer.py makes such folders), by default
+// the reference data's. And vocabularies in GGUF with the ids that llama.cpp recorded: every NAME.gguf with
+// NAME.inp and NAME.out in the folders that PLUMB_VOCAB names.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,17 +23,27 @@ namespace {
 using Json = nlohmann::json;
 using Path = std::filesystem::path;
 
+// What an environment variable names, by default a folder of the reference data.
+std::vector<Path> named_places(const char* variable, const char* fallback) {
+  const char* named = std::getenv(variable);
+  if (!named) return {test::shared_path(fallback)};
+  std::vector<Path> places;
+  std::istringstream names(named);
+  for (std::string name; std::getline(names, name, ':');) places.emplace_back(name);
+  return places;
+}
+
+bool is_sentencepiece(const Path& folder) {
+  return exists(folder / "tokenizer.model");
+}
+
 std::vector<Path> case_folders() {
-  std::vector<Path> places = {test::source_folder() / "tests/data"};
-  if (const char* named = std::getenv("PLUMB_TOKENIZERS")) {
-    std::istringstream names(named);
-    for (std::string name; std::getline(names, name, ':');) places.emplace_back(name);
-  } else {
-    places.push_back(test::shared_path("tokenizers"));
-  }
+  std::vector<Path> places = named_places("PLUMB_TOKENIZERS", "tokenizers");
+  places.insert(places.begin(), test::source_folder() / "tests/data");
   std::vector<Path> folders;
   const auto add = [&](const Path& folder) {
-    if (!exists(folder / "cases.json") || !exists(folder / "tokenizer.json")) return false;
+    if (!exists(folder / "cases.json") || !(exists(folder / "tokenizer.json") || is_sentencepiece(folder)))
+      return false;
     folders.push_back(folder);
     return true;
   };
@@ -93,14 +105,15 @@ void check_byte_offsets(const Encoding& points, const Encoding& bytes,
   }
 }
 
-void check_case(const Tokenizer& tokenizer, const Json& expected) {
+// parse_special: where a case does not say.
+void check_case(const Tokenizer& tokenizer, const Json& expected, bool parse_special) {
   std::vector<std::string> texts = {expected["text"].get<std::string>()};
   if (expected.contains("pair") && expected["pair"].is_string())
     texts.push_back(expected["pair"].get<std::string>());
   const TextInput input = {texts[0],
                            texts.size() > 1 ? std::optional<std::string_view>(texts[1]) : std::nullopt};
   EncodeOptions options = {.add_special = expected.value("add_special_tokens", true),
-                           .parse_special = expected.value("parse_special", true),  // as the package does
+                           .parse_special = expected.value("parse_special", parse_special),
                            .offsets = OffsetUnit::code_points,
                            .tokens = true};
   if (expected.contains("error")) {
@@ -117,6 +130,7 @@ void check_case(const Tokenizer& tokenizer, const Json& expected) {
   if (disputes(expected, "normalizer") || disputes(expected, "decode")) return;
   const auto ids = expected["ids"].get<std::vector<int32_t>>();
   EXPECT_EQ(tokenizer.decode(ids), expected["decode"].get<std::string>());
+  if (!expected.contains("decode_with_special")) return;
   EXPECT_EQ(tokenizer.decode(ids, true), expected["decode_with_special"].get<std::string>());
 }
 
@@ -150,9 +164,20 @@ TEST_P(TokenizerCases, Encoding) {
   for (const Json& expected : cases) {
     const auto before = testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
     SCOPED_TRACE(expected["text"].dump());
-    check_case(tokenizer, expected);
+    check_case(tokenizer, expected, !is_sentencepiece(GetParam()));  // as the packages do
     failed += testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() > before;
     if (failed == 5) break;
+  }
+}
+
+// The files from before tokenizer.json, where a folder has both.
+TEST_P(TokenizerCases, OlderFiles) {
+  if (!exists(GetParam() / "vocab.json")) return;
+  const Tokenizer tokenizer = Tokenizer::load((GetParam() / "vocab.json").string());
+  for (const Json& expected : read(GetParam() / "cases.json")) {
+    if (expected.contains("pair") && !expected["pair"].is_null()) continue;
+    EXPECT_EQ(tokenizer.encode(expected["text"].get<std::string>(), true),
+              expected["ids"].get<std::vector<int32_t>>());
   }
 }
 
@@ -165,7 +190,8 @@ TEST_P(TokenizerCases, WrittenFileReadsTheSame) {
   for (const Json& expected : read(GetParam() / "cases.json")) {
     if (expected.contains("error")) continue;
     const std::string text = expected["text"].get<std::string>();
-    EXPECT_EQ(tokenizer.encode(text, true), again.encode(text, true));
+    for (const bool special : {false, true})
+      EXPECT_EQ(tokenizer.encode(text, special), again.encode(text, special));
   }
 }
 
@@ -185,6 +211,75 @@ std::string name_of(const testing::TestParamInfo<Path>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Folder, TokenizerCases, testing::ValuesIn(case_folders()), name_of);
+
+// Beside NAME.gguf: NAME.inp or NAME.gguf.inp.
+Path beside(const Path& gguf, const char* ending) {
+  const Path whole = gguf.string() + ending;
+  return exists(whole) ? whole : Path(gguf).replace_extension(ending);
+}
+
+std::vector<Path> vocabularies() {
+  std::vector<Path> files;
+  for (const Path& place : named_places("PLUMB_VOCAB", "vocab")) {
+    if (!is_directory(place)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(place)) {
+      const Path& file = entry.path();
+      if (file.extension() == ".gguf" && exists(beside(file, ".inp")) && exists(beside(file, ".out")))
+        files.push_back(file);
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+struct Recorded {
+  std::string text;
+  std::vector<int32_t> ids;
+};
+
+std::vector<Recorded> read_recorded(const Path& gguf) {
+  const std::string texts = test::read_file(beside(gguf, ".inp"));
+  const std::string separator = "\n__ggml_vocab_test__\n";
+  std::istringstream ids(test::read_file(beside(gguf, ".out")));
+  std::vector<Recorded> result;
+  for (size_t begin = 0; begin < texts.size();) {
+    const size_t end = texts.find(separator, begin);
+    Recorded one{.text = texts.substr(begin, end - begin)};
+    std::string line;
+    EXPECT_TRUE(std::getline(ids, line)) << "fewer lines of ids than texts";
+    std::istringstream numbers(line);
+    for (int32_t id = 0; numbers >> id;) one.ids.push_back(id);
+    result.push_back(std::move(one));
+    if (end == std::string::npos) break;
+    begin = end + separator.size();
+  }
+  return result;
+}
+
+class GgufVocabulary : public testing::TestWithParam<Path> {};
+
+TEST_P(GgufVocabulary, Encoding) {
+  const Tokenizer tokenizer = Tokenizer::load(GetParam().string());
+  const auto recorded = read_recorded(GetParam());
+  ASSERT_FALSE(recorded.empty());
+  for (const Recorded& one : recorded) EXPECT_EQ(tokenizer.encode(one.text), one.ids) << one.text;
+}
+
+TEST_P(GgufVocabulary, WrittenFileReadsTheSame) {
+  if (file_size(GetParam()) > 1'000'000) GTEST_SKIP() << "the smaller ones show it";
+  const Tokenizer tokenizer = Tokenizer::load(GetParam().string());
+  const Path file = Path(testing::TempDir()) / (GetParam().filename().string() + ".json");
+  tokenizer.save(file.string());
+  const Tokenizer again = Tokenizer::load(file.string());
+  std::filesystem::remove(file);
+  for (const Recorded& one : read_recorded(GetParam())) {
+    EXPECT_EQ(again.encode(one.text), one.ids) << one.text;
+    EXPECT_EQ(again.decode(one.ids), tokenizer.decode(one.ids));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(File, GgufVocabulary, testing::ValuesIn(vocabularies()), name_of);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GgufVocabulary);
 
 }  // namespace
 }  // namespace plumb
