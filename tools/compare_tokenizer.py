@@ -1,24 +1,28 @@
 #!/usr/bin/env python3
-"""Records what the `tokenizers` package makes of a tokenizer.json, and checks this project's ids against it.
+"""Records what the `tokenizers` or `sentencepiece` package makes of a file, and checks this project's ids against it.
 
-    tools/compare_tokenizer.py RUN/tokenizer.json --cases 20000 --test build/tests/tokenizer_test
-    tools/compare_tokenizer.py RUN/tokenizer.json --cases 100 --keep FOLDER
+    tools/compare_tokenizer.py RUN/tokenizer.json --count 1000000 --test build/tests/tokenizer_test
+    tools/compare_tokenizer.py NAME.model --count 1000000 --test build/tests/tokenizer_test
+    tools/compare_tokenizer.py RUN/tokenizer.json --count 100 --keep FOLDER
 
-Random Unicode text of all planes, blanks, contractions, special tokens written out; special tokens parsed and not parsed.
-With --text FILE its lines are cases too. Needs `pip install tokenizers`; --transformers also loads the folder there.
+Random Unicode text of all planes, combining runs, blanks, contractions, special tokens written out; special tokens parsed and
+not parsed. A file whose name holds ".model" is SentencePiece's. With --text FILE its lines are cases too. Needs
+`pip install tokenizers sentencepiece`; --transformers also loads the folder there. Broken UTF-8 is refused by encode(): each
+text is also cut at random bytes and has to be refused where Python refuses it (--broken, on the program `plumb`).
 """
 
 import argparse
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import unicodedata
 
-from tokenizers import Tokenizer
+BATCH = 20000  # cases a run of the test
 
 PARTS = [" ", "  ", "\n", "\n\n", "\r\n", "\t", "'s", "'LL", "n't", "'re", "the", " and", "é", "e\u0301", "\u00a0", "\u2028",
          "\u3000", "\u1680", "\u180e", "\u0085", "\u200b", "0", "42", "½", "٣", "!?", "...", "_", "🦙", "👨‍👩‍👧", "漢字", "こんにちは",
@@ -41,6 +45,8 @@ def random_text(rng, specials):
             pieces.append(rng.choice(PARTS))
         elif kind < 0.65 and specials:
             pieces.append(rng.choice(specials))
+        elif kind < 0.7:
+            pieces.append(chr(rng.randrange(0x300, 0x370)) * rng.randrange(1, 4))
         elif kind < 0.8:
             pieces.append("".join(rng.choice("abcdefghij") for _ in range(rng.randrange(1, 12))))
         else:
@@ -48,18 +54,57 @@ def random_text(rng, specials):
     return "".join(pieces)
 
 
-def record(path, texts):
-    tokenizer = Tokenizer.from_file(path)
-    cases = []
-    for i, text in enumerate(texts):
-        tokenizer.encode_special_tokens = i % 2 == 0
-        ids = tokenizer.encode(text).ids
-        cases.append({"text": text, "parse_special": i % 2 == 1, "ids": ids, "decode": tokenizer.decode(ids),
-                      "decode_with_special": tokenizer.decode(ids, skip_special_tokens=False)})
-    return cases
+class Reference:
+    """What the package that a file belongs to says of a text."""
+
+    def __init__(self, path):
+        self.model = ".model" in os.path.basename(path)
+        if self.model:
+            import sentencepiece
+            self.package = sentencepiece.SentencePieceProcessor(model_file=path)
+            ids = range(self.package.get_piece_size())
+            self.added = [self.package.id_to_piece(i) for i in ids if self.package.is_control(i)]
+        else:
+            from tokenizers import Tokenizer
+            self.package = Tokenizer.from_file(path)
+            self.added = [token.content for token in self.package.get_added_tokens_decoder().values()]
+
+    def case(self, text, parse_special):
+        if self.model:
+            ids = self.package.encode(text)
+            return {"text": text, "parse_special": False, "add_special_tokens": False, "ids": ids,
+                    "decode": self.package.decode(ids)}
+        self.package.encode_special_tokens = not parse_special
+        ids = self.package.encode(text).ids
+        return {"text": text, "parse_special": parse_special, "ids": ids, "decode": self.package.decode(ids),
+                "decode_with_special": self.package.decode(ids, skip_special_tokens=False)}
+
+
+def write_cases(reference, folder, texts):
+    cases = [reference.case(text, i % 2 == 1) for i, text in enumerate(texts)]
+    with open(os.path.join(folder, "cases.json"), "w", encoding="utf-8") as file:
+        file.write("[\n" + ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases) + "\n]\n")
+
+
+def check_broken(plumb, path, texts, rng):
+    """Texts cut and damaged at random bytes: refused if and only if they are not UTF-8."""
+    for text in texts:
+        damaged = bytearray(text.encode())[:rng.randrange(1, 200)] or bytearray(b"x")
+        damaged[rng.randrange(len(damaged))] = rng.randrange(1, 256)
+        damaged = bytes(damaged).replace(b"\n", b" ").replace(b"\r", b" ")
+        run = subprocess.run([plumb, "tokenizer", "encode", path], input=damaged, capture_output=True, check=False)
+        try:
+            damaged.decode()
+            valid = True
+        except UnicodeDecodeError:
+            valid = False
+        if (run.returncode == 0) != valid:
+            return f"{damaged!r}: {'UTF-8' if valid else 'broken'}, but plumb says {run.stderr.decode()}"
+    return None
 
 
 def check_transformers(folder):
+    from tokenizers import Tokenizer
     from transformers import AutoTokenizer
     ours = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
     theirs = AutoTokenizer.from_pretrained(folder)
@@ -71,33 +116,42 @@ def check_transformers(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tokenizer")
-    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--text", help="a file whose lines are cases too")
-    parser.add_argument("--keep", help="write tokenizer.json and cases.json to this folder")
+    parser.add_argument("--keep", help="write the tokenizer and cases.json to this folder")
     parser.add_argument("--test", help="the tokenizer_test program, run on the cases")
+    parser.add_argument("--broken", help="the plumb program, run on a hundred damaged texts")
     parser.add_argument("--transformers", action="store_true")
     options = parser.parse_args()
 
     rng = random.Random(options.seed)
-    added = [token.content for token in Tokenizer.from_file(options.tokenizer).get_added_tokens_decoder().values()]
-    texts = [random_text(rng, added) for _ in range(options.cases)]
+    reference = Reference(options.tokenizer)
+    lines = []
     if options.text:
         with open(options.text, encoding="utf-8", newline="") as file:
-            texts += file.readlines()
+            lines = file.readlines()
     folder = options.keep or tempfile.mkdtemp(prefix="plumb-tokenizer-")
     os.makedirs(folder, exist_ok=True)
-    shutil.copyfile(options.tokenizer, os.path.join(folder, "tokenizer.json"))
-    with open(os.path.join(folder, "cases.json"), "w", encoding="utf-8") as file:
-        cases = record(options.tokenizer, texts)
-        file.write("[\n" + ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases) + "\n]\n")
-    print(f"{len(cases)} cases recorded")
+    shutil.copyfile(options.tokenizer,
+                    os.path.join(folder, "tokenizer.model" if reference.model else "tokenizer.json"))
     if options.transformers:
         check_transformers(os.path.dirname(os.path.abspath(options.tokenizer)))
-    code = 0
-    if options.test:
-        code = subprocess.call([options.test],
-                               env={**os.environ, "PLUMB_TOKENIZERS": folder})
+    code, done = 0, 0
+    while done < options.count and code == 0:
+        count = min(BATCH, options.count - done) if options.test else options.count
+        write_cases(reference, folder, [random_text(rng, reference.added) for _ in range(count)] + lines)
+        lines, done = [], done + count
+        if options.test:
+            name = re.sub("[^0-9A-Za-z]", "_", os.path.basename(os.path.normpath(folder)))
+            code = subprocess.call([options.test, "--gtest_brief=1",
+                                    f"--gtest_filter=Folder/TokenizerCases.Encoding/{name}"],
+                                   env={**os.environ, "PLUMB_TOKENIZERS": folder, "PLUMB_VOCAB": folder})
+    print(f"{done} cases recorded" + (", all alike" if options.test and code == 0 else ""))
+    if options.broken:
+        fault = check_broken(options.broken, options.tokenizer, [random_text(rng, []) for _ in range(100)], rng)
+        print(fault or "100 damaged texts refused or not as they should be")
+        code = code or int(fault is not None)
     if not options.keep:
         shutil.rmtree(folder)
     return code

@@ -188,7 +188,7 @@ void read_sentencepiece(const Keys& keys, const std::vector<Token>& tokens, bool
       rules.charsmap += static_cast<char>(byte.get<int>());
     }
   }
-  set_sentencepiece(std::move(pieces), rules, keys.where("tokens"), impl);
+  set_sentencepiece(pieces, rules, keys.where("tokens"), impl);
   impl.added = {};
   add_tokens(tokens, impl);
   set_ends(keys, !unigram, unigram, impl);

@@ -236,7 +236,7 @@ Decoder read_sentencepiece_decoder(const JsonAt& json) {
   return decoder;
 }
 
-void set_sentencepiece(SentencePieces pieces, const SentencePieceRules& rules, const std::string& name,
+void set_sentencepiece(const SentencePieces& pieces, const SentencePieceRules& rules, const std::string& name,
                        Tokenizer::Impl& impl) {
   impl.model = make_sentencepiece(pieces, name);  // checks them
   set_part(impl, "normalizer", normalizer_json(pieces, rules));

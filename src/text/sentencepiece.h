@@ -46,7 +46,7 @@ struct SentencePieceRules {
 
 // Error(file), beginning with `name`, where pieces are empty, no UTF-8, given twice, of a score that is no
 // number, or lack the unknown piece or bytes that they need.
-std::unique_ptr<Model> make_sentencepiece(SentencePieces pieces, const std::string& name);
+std::unique_ptr<Model> make_sentencepiece(const SentencePieces& pieces, const std::string& name);
 
 // The same of a written file: what model.sentencepiece adds to the vocabulary.
 std::unique_ptr<Model> read_sentencepiece_model(const JsonAt& json);
@@ -55,7 +55,7 @@ Normalizer read_sentencepiece_normalizer(const JsonAt& json);
 Decoder read_sentencepiece_decoder(const JsonAt& json);
 
 // Fills normalizer, decoder, model and the added tokens (those of type control, special) of an empty Impl.
-void set_sentencepiece(SentencePieces pieces, const SentencePieceRules& rules, const std::string& name,
+void set_sentencepiece(const SentencePieces& pieces, const SentencePieceRules& rules, const std::string& name,
                        Tokenizer::Impl& impl);
 
 }  // namespace plumb

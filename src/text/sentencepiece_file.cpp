@@ -103,8 +103,8 @@ void read_sentencepiece_file(const std::string& path, Tokenizer::Impl& impl) {
                             path, file.type));
   }
   file.pieces.kind = file.type == 1 ? Kind::unigram : file.type == 2 ? Kind::bpe : Kind::characters;
-  const std::vector<SentencePiece> list = file.pieces.list;
-  set_sentencepiece(std::move(file.pieces), file.rules, path, impl);
+  const std::vector<SentencePiece>& list = file.pieces.list;
+  set_sentencepiece(file.pieces, file.rules, path, impl);
   const auto role = [&](TokenRole which, const std::string& text, PieceType type) {
     for (size_t id = 0; id < list.size(); ++id) {
       if (list[id].type == type && (text.empty() || list[id].text == text))

@@ -405,7 +405,7 @@ class Checker {
 
 }  // namespace
 
-std::unique_ptr<Model> make_sentencepiece(SentencePieces pieces, const std::string& name) {
+std::unique_ptr<Model> make_sentencepiece(const SentencePieces& pieces, const std::string& name) {
   Checker(pieces, name).check();
   if (pieces.kind == SentencePieces::Kind::unigram) return std::make_unique<UnigramPieces>(pieces);
   return std::make_unique<BpePieces>(pieces);
@@ -442,7 +442,7 @@ std::unique_ptr<Model> read_sentencepiece_model(const JsonAt& json) {
     for (size_t id = 0; id < types.size(); ++id)
       pieces.list[id].text = vocabulary.token(static_cast<int32_t>(id));
   }
-  return make_sentencepiece(std::move(pieces), json.file() + ": " + json.path());
+  return make_sentencepiece(pieces, json.file() + ": " + json.path());
 }
 
 }  // namespace plumb
