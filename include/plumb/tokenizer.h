@@ -100,10 +100,11 @@ class Tokenizer {
   // <|endoftext|> (eos) 2. Any other character in a text is Error(input).
   static Tokenizer characters(std::string_view symbols);
 
-  // A tokenizer.json, or a folder that holds one. Roles come from tokenizer_config.json or
-  // special_tokens_map.json beside it, else from the usual names. Error(file) names the entry that is
-  // malformed, Error(unsupported) the component or pattern that this build cannot follow
-  // (docs/tokenizers.md).
+  // A file, or the first of these in a folder: tokenizer.json, a SentencePiece model (tokenizer.model and its
+  // other names), tekken.json, *.tiktoken, vocab.json with merges.txt, vocab.txt, *.gguf (docs/tokenizers.md).
+  // Roles come from tokenizer_config.json or special_tokens_map.json beside it, else from the file, else from
+  // the usual names. Error(file) names the entry that is malformed, Error(unsupported) the component or
+  // pattern that this build cannot follow.
   static Tokenizer load(const std::string& path);
 
   // To a path ending in ".json": that file. Otherwise a folder, made if need be: tokenizer.json and
