@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/row_blocks.h"
 #include "kernels/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -39,7 +40,7 @@ template <class T>
 void widen_rows(const Widen& w) {
   const T* src = static_cast<const T*>(w.src);
   const int64_t dst_ld = w.dst_ld ? w.dst_ld : w.width;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (w.rows * w.width > kBlockFloats)
   for (int64_t r = 0; r < w.rows; ++r) {
     if (w.round_bf16) {
       widen_row<true>(src + r * w.ld, w.width, w.dst + r * dst_ld);

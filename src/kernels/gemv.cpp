@@ -1,6 +1,5 @@
 #include "kernels/gemv.h"
 
-#include <hwy/cache_control.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "base/check.h"
 #include "kernels/convert.h"
+#include "kernels/row_blocks.h"
 #include "kernels/simd_targets.h"
 #include "tensor/memory.h"
 
@@ -33,6 +33,25 @@ struct SmallProduct {
 constexpr int64_t kRowsOfA = 4;      // that one pass over B serves
 constexpr int64_t kRowsOfB = 4;      // of B as stored that a pass reads side by side
 constexpr int64_t kColumnStep = 16;  // threads split the columns of C in multiples of this
+constexpr int64_t kTermStep = 4;     // and the terms of a sum in multiples of this
+
+// The rows of B lie one behind the other, so a fixed distance serves any width. Into the second-level cache:
+// the first level has too few places for what is on its way from memory. Past the end of B it does nothing.
+constexpr uintptr_t kAhead = 32768;
+
+inline void add_row(int64_t n, const float* x, float* sum) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) sum[j] += x[j];
+}
+
+// C (m, [begin, end)) = [bias] [+ C]
+inline void start_sums(const Gemm& g, int64_t begin, int64_t end) {
+  for (int64_t i = 0; i < g.m; ++i) {
+    float* c = g.c + i * g.ldc + begin;
+    if (!g.add) std::fill_n(c, end - begin, 0.0f);
+    if (g.bias) add_row(end - begin, g.bias + begin, c);
+  }
+}
 
 }  // namespace plumb
 #endif
@@ -40,6 +59,11 @@ constexpr int64_t kColumnStep = 16;  // threads split the columns of C in multip
 HWY_BEFORE_NAMESPACE();
 namespace plumb {
 namespace HWY_NAMESPACE {
+
+template <class T>
+HWY_INLINE void prefetch_ahead(const T* p) {
+  __builtin_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(p) + kAhead), 0, 2);
+}
 
 template <bool round, class T>
 HWY_INLINE VecF32 load_weights(const T* p) {
@@ -85,7 +109,7 @@ void dot_block(const SmallProduct& p, const T* b, int64_t i, int64_t j) {
     for (int c = 0; c < count; ++c) x[c] = hn::LoadU(d, a + c * p.lda + l);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
-      hwy::Prefetch(b + (r + rows) * ldb + l);  // of the next rows: processors follow one row, not several
+      prefetch_ahead(b + r * ldb + l);
       const VecF32 w = load_weights<round>(b + r * ldb + l);
 #pragma GCC unroll 4
       for (int c = 0; c < count; ++c) sums[r][c] = hn::MulAdd(w, x[c], sums[r][c]);
@@ -133,10 +157,10 @@ void add_terms(const SmallProduct& p, const T* b, int64_t l, int64_t begin, int6
   int64_t j = begin;
   for (; j + 2 * lanes <= end; j += 2 * lanes) {  // two sums at a time, which do not wait for each other
     VecF32 w[2][rows];
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (int r = 0; r < rows; ++r) {
-      hwy::Prefetch(b + (l + r + rows) * ldb + j);  // of the next terms
-      if constexpr (sizeof(T) == 4) hwy::Prefetch(b + (l + r + rows) * ldb + j + lanes);
+      prefetch_ahead(b + (l + r) * ldb + j);
+      if constexpr (sizeof(T) == 4) prefetch_ahead(b + (l + r) * ldb + j + lanes);
       w[0][r] = load_weights<round>(b + (l + r) * ldb + j);
       w[1][r] = load_weights<round>(b + (l + r) * ldb + j + lanes);
     }
@@ -144,7 +168,7 @@ void add_terms(const SmallProduct& p, const T* b, int64_t l, int64_t begin, int6
       const float* a = p.a + i * p.lda + l;
       float* c = p.g.c + i * p.g.ldc + j;
       VecF32 low = hn::LoadU(d, c), high = hn::LoadU(d, c + lanes);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
       for (int r = 0; r < rows; ++r) {
         const VecF32 x = hn::Set(d, a[r]);
         low = hn::MulAdd(w[0][r], x, low);
@@ -168,14 +192,9 @@ template <bool round, class T>
 void sum_of_rows(const SmallProduct& p, int64_t begin, int64_t end) {
   const T* b = static_cast<const T*>(p.g.b.data);
   const Gemm& g = p.g;
-  for (int64_t i = 0; i < g.m; ++i) {
-    for (int64_t j = begin; j < end; ++j) {
-      float* c = g.c + i * g.ldc + j;
-      *c = (g.add ? *c : 0.0f) + (g.bias ? g.bias[j] : 0.0f);
-    }
-  }
+  start_sums(g, begin, end);
   int64_t l = 0;
-  for (; l + 8 <= g.k; l += 8) add_terms<round, 8>(p, b, l, begin, end);
+  for (; l + kTermStep <= g.k; l += kTermStep) add_terms<round, kTermStep>(p, b, l, begin, end);
   for (; l < g.k; ++l) add_terms<round, 1>(p, b, l, begin, end);
 }
 
@@ -212,6 +231,54 @@ bool gemv_suits(const Gemm& g) {
   return g.m <= most_rows && g.a.dtype == DType::f32 && !g.a.transposed;
 }
 
+namespace {
+
+// B stored (n, k): each thread reads some of its rows.
+void split_columns(const SmallProduct& p) {
+#pragma omp parallel
+  {
+    const int64_t steps = (p.g.n + kColumnStep - 1) / kColumnStep, threads = omp_get_num_threads();
+    const int64_t thread = omp_get_thread_num();
+    HWY_DYNAMIC_DISPATCH(small_product)
+    (p, steps * thread / threads * kColumnStep,
+     std::min(p.g.n, steps * (thread + 1) / threads * kColumnStep));
+  }
+}
+
+// B stored (k, n): each thread reads some of its rows too, a stretch of memory without gaps, and so has a sum
+// of its own for each element of C.
+void split_terms(const SmallProduct& p) {
+  const Gemm& g = p.g;
+  const int64_t sums = g.m * g.n;
+  const Scratch parts(omp_get_max_threads() * sums);
+#pragma omp parallel
+  {
+    const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    const int64_t steps = (g.k + kTermStep - 1) / kTermStep;
+    const int64_t first = std::min(g.k, steps * thread / threads * kTermStep);
+    Gemm part = g;
+    part.k = std::min(g.k, steps * (thread + 1) / threads * kTermStep) - first;
+    part.b.data =
+        static_cast<const char*>(g.b.data) + first * g.b.ld * static_cast<int64_t>(dtype_size(g.b.dtype));
+    part.c = parts.data() + thread * sums;
+    part.ldc = g.n;
+    part.bias = nullptr;
+    part.add = false;
+    HWY_DYNAMIC_DISPATCH(small_product)
+    ({.g = part, .a = p.a + first, .lda = p.lda, .round_b = p.round_b}, 0, g.n);
+#pragma omp barrier
+    const int64_t begin = g.n * thread / threads, end = g.n * (thread + 1) / threads;
+    start_sums(g, begin, end);
+    for (int64_t other = 0; other < threads; ++other) {
+      for (int64_t i = 0; i < g.m; ++i) {
+        add_row(end - begin, parts.data() + other * sums + i * g.n + begin, g.c + i * g.ldc + begin);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 void gemv(const Gemm& g) {
   PLUMB_CHECK(g.a.dtype == DType::f32 && !g.a.transposed);
   const bool bf16 = g.compute == DType::bf16 || g.b.dtype == DType::bf16;
@@ -231,13 +298,7 @@ void gemv(const Gemm& g) {
     p.a = static_cast<const float*>(rounded.get());
     p.lda = g.k;
   }
-#pragma omp parallel
-  {
-    const int64_t steps = (g.n + kColumnStep - 1) / kColumnStep, threads = omp_get_num_threads();
-    const int64_t thread = omp_get_thread_num();
-    HWY_DYNAMIC_DISPATCH(small_product)
-    (p, steps * thread / threads * kColumnStep, std::min(g.n, steps * (thread + 1) / threads * kColumnStep));
-  }
+  g.b.transposed ? split_columns(p) : split_terms(p);
 }
 
 void gemv_serial(const Gemm& g) {

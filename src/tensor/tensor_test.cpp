@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "tensor/memory.h"
 
@@ -30,6 +32,27 @@ TEST(Tensor, MemoryIsReused) {
   const void* second = Tensor::empty({1000, 1000}).raw();
   EXPECT_EQ(first, second);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % kMemoryAlignment, 0u);
+}
+
+// 300 kB: blocks that lie side by side, more than one region holds. Released ones are given out again.
+TEST(Memory, BlocksOfAMiddleSizeDoNotOverlapAndComeBackAfterARelease) {
+  constexpr int64_t kBlocks = 300, kFloats = 75000;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<Tensor> blocks;
+    blocks.reserve(kBlocks);
+    for (int64_t i = 0; i < kBlocks; ++i) {
+      blocks.push_back(Tensor::empty({kFloats}));
+      std::fill_n(blocks[i].f32(), kFloats, static_cast<float>(i));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(blocks[i].raw()) % kMemoryAlignment, 0u);
+    }
+    for (int64_t i = 0; i < kBlocks; ++i) {
+      EXPECT_EQ(std::count(blocks[i].f32(), blocks[i].f32() + kFloats, static_cast<float>(i)), kFloats) << i;
+    }
+    blocks.clear();
+    EXPECT_GE(held_memory(), live_memory() + kBlocks * kFloats * sizeof(float));
+    release_cached_memory();
+    EXPECT_EQ(held_memory(), live_memory());
+  }
 }
 
 TEST(DType, F16RoundTripsEveryValue) {
