@@ -44,7 +44,7 @@ CompareInput input_of(const CompareSettings& s, const Model& model, bool needed)
 // Two models read the same ids, A's; that B's own tokenizer makes others of the text is worth a line.
 void note_other_ids(const CompareSettings& s, const Model& b, const CompareInput& input) {
   const std::string folder = model_folder(s.b);
-  if (s.text.empty() || !std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json")) return;
+  if (s.text.empty() || !Tokenizer::is_in(folder)) return;
   const CompareInput own = compare_input(b, Tokenizer::load(folder), s.text, s.target);
   if (own.ids == input.ids && own.decoder_ids == input.decoder_ids) return;
   fmt::print("The tokenizers differ: {}'s makes other ids of the text. Both models read those of {}'s.\n",

@@ -94,7 +94,8 @@ void add_settings(TrainCommand& c) {
        "UTF-8 file, or folder of them (default: fortunes or the common licences, as Debian has them)");
   data("task", r.task, "a task with known answers in place of a text: copy, reverse or sort");
   data("held_out", r.held_out, "share of the text that is kept for validation");
-  data("tokenizer", r.tokenizer, "bpe (trained on the text, of --vocab-size), bytes, or a tokenizer.json");
+  data("tokenizer", r.tokenizer,
+       "bpe (trained on the text, of --vocab-size), bytes, or the file or folder of a tokenizer");
   const auto run = into("Run");
   run("out", r.out, "folder of the run (default: runs/ and the recipe's name)");
   run("from", r.from, "a model folder whose weights and tokenizer the run starts from");

@@ -39,7 +39,11 @@ void add_convert(CLI::App& parent) {
 }  // namespace
 
 void add_tokenizer_path(CLI::App& command, std::string& path) {
-  command.add_option("tokenizer", path, "tokenizer.json, or a folder that holds one")->required();
+  command
+      .add_option(
+          "tokenizer", path,
+          "tokenizer.json or another file of a tokenizer (docs/tokenizers.md), or a folder that holds one")
+      ->required();
 }
 
 void each_line_of_input(const std::function<void(const std::string&)>& each) {

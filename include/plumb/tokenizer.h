@@ -101,11 +101,12 @@ class Tokenizer {
   static Tokenizer characters(std::string_view symbols);
 
   // A file, or the first of these in a folder: tokenizer.json, a SentencePiece model (tokenizer.model and its
-  // other names), tekken.json, *.tiktoken, vocab.json with merges.txt, vocab.txt, *.gguf (docs/tokenizers.md).
-  // Roles come from tokenizer_config.json or special_tokens_map.json beside it, else from the file, else from
-  // the usual names. Error(file) names the entry that is malformed, Error(unsupported) the component or
-  // pattern that this build cannot follow.
+  // other names), tekken.json, *.tiktoken, vocab.json with merges.txt, vocab.txt, *.gguf
+  // (docs/tokenizers.md). Roles come from tokenizer_config.json or special_tokens_map.json beside it, else
+  // from the file, else from the usual names. Error(file) names the entry that is malformed,
+  // Error(unsupported) the component or pattern that this build cannot follow.
   static Tokenizer load(const std::string& path);
+  static bool is_in(const std::string& folder);  // whether load() finds a file there
 
   // To a path ending in ".json": that file. Otherwise a folder, made if need be: tokenizer.json and
   // tokenizer_config.json (the roles), as the Hugging Face libraries read them. Written beside and renamed.

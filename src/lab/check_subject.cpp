@@ -93,7 +93,7 @@ void read_tensors(CheckSubject& s) {
 }
 
 void read_tokenizer(CheckSubject& s) try {
-  if (path_exists(join_path(s.folder, "tokenizer.json"))) s.tokenizer = Tokenizer::load(s.folder);
+  if (Tokenizer::is_in(s.folder)) s.tokenizer = Tokenizer::load(s.folder);
 } catch (const Error& error) {
   s.lost.emplace_back(error.what());
 }

@@ -26,7 +26,7 @@ bool is_given(const std::optional<std::string>& text) {
   return text && !text->empty();
 }
 
-class BpeModel : public Model {
+class BpeModel : public TokenModel {
  public:
   BpeModel(Vocabulary vocab, std::vector<BpeMerge> merges, BpeOptions options, bool spells_bytes);
 
@@ -66,7 +66,7 @@ class BpeModel : public Model {
 };
 
 BpeModel::BpeModel(Vocabulary vocab, std::vector<BpeMerge> merges, BpeOptions options, bool spells_bytes)
-    : Model(std::move(vocab)),
+    : TokenModel(std::move(vocab)),
       options_(std::move(options)),
       bpe_(byte_tokens(vocabulary()), std::move(merges)),
       reads_bytes_(spells_bytes) {
@@ -167,7 +167,7 @@ void BpeModel::spell(std::string_view piece, Word& word) const {
 }
 
 void BpeModel::find_ids(std::string_view piece, std::vector<int32_t>& out) const {
-  if (!reads_bytes_) return Model::find_ids(piece, out);
+  if (!reads_bytes_) return TokenModel::find_ids(piece, out);
   if (options_.ignore_merges) {
     if (const int32_t id = whole_.find(piece); id >= 0) return out.push_back(id);
   }

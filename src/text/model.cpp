@@ -10,7 +10,7 @@
 
 namespace plumb {
 
-void Model::encode_ids(std::string_view piece, std::vector<int32_t>& out) const {
+void TokenModel::encode_ids(std::string_view piece, std::vector<int32_t>& out) const {
   if (piece.size() > WordSlot::kMostBytes || forgets()) return find_ids(piece, out);
   WordSlot& slot = word_slot(owner_, piece);
   if (slot.holds(owner_, piece)) {
@@ -23,7 +23,7 @@ void Model::encode_ids(std::string_view piece, std::vector<int32_t>& out) const 
   slot.fill(owner_, piece, std::span(out).subspan(first));
 }
 
-void Model::find_ids(std::string_view piece, std::vector<int32_t>& out) const {
+void TokenModel::find_ids(std::string_view piece, std::vector<int32_t>& out) const {
   thread_local std::vector<ModelToken> tokens;
   tokens.clear();
   encode(piece, tokens);

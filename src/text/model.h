@@ -45,7 +45,6 @@ class TokenModel {
   const uint32_t owner_ = new_word_owner();
   Vocabulary vocabulary_;
 };
-using Model = TokenModel;  // inside src/text; plumb/model.h has a class of that name
 
 // "{\"token\": id, ...}" in the order of ids, indented for tokenizer.json.
 std::string vocabulary_json(const Vocabulary& vocabulary);
@@ -57,18 +56,18 @@ Vocabulary read_vocabulary(const JsonAt& json);
 // spells_bytes: the pre-tokenizer ends by spelling bytes as characters (text/byte_level.h). A model that can
 // read the bytes themselves says so by byte_level(), and is then given them.
 struct ReadModel {
-  std::unique_ptr<Model> model;
+  std::unique_ptr<TokenModel> model;
   bool reads_bytes = false;
 };
 ReadModel read_model(const JsonAt& json, bool spells_bytes);
 
-std::unique_ptr<Model> read_unigram(const JsonAt& json);
+std::unique_ptr<TokenModel> read_unigram(const JsonAt& json);
 struct WordPieceOptions {
   std::string unknown = "[UNK]", prefix = "##";
   size_t most_characters = 100;  // of a word that is cut; a longer one is unknown
 };
-std::unique_ptr<Model> make_wordpiece(Vocabulary vocabulary, const WordPieceOptions& options);
-std::unique_ptr<Model> read_wordpiece(const JsonAt& json);
-std::unique_ptr<Model> read_wordlevel(const JsonAt& json);
+std::unique_ptr<TokenModel> make_wordpiece(Vocabulary vocabulary, const WordPieceOptions& options);
+std::unique_ptr<TokenModel> read_wordpiece(const JsonAt& json);
+std::unique_ptr<TokenModel> read_wordlevel(const JsonAt& json);
 
 }  // namespace plumb

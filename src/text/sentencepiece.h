@@ -46,10 +46,10 @@ struct SentencePieceRules {
 
 // Error(file), beginning with `name`, where pieces are empty, no UTF-8, given twice, of a score that is no
 // number, or lack the unknown piece or bytes that they need.
-std::unique_ptr<Model> make_sentencepiece(const SentencePieces& pieces, const std::string& name);
+std::unique_ptr<TokenModel> make_sentencepiece(const SentencePieces& pieces, const std::string& name);
 
 // The same of a written file: what model.sentencepiece adds to the vocabulary.
-std::unique_ptr<Model> read_sentencepiece_model(const JsonAt& json);
+std::unique_ptr<TokenModel> read_sentencepiece_model(const JsonAt& json);
 // Of a normalizer or decoder that has the key "sentencepiece".
 Normalizer read_sentencepiece_normalizer(const JsonAt& json);
 Decoder read_sentencepiece_decoder(const JsonAt& json);

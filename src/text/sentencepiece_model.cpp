@@ -47,10 +47,10 @@ Vocabulary vocabulary_of(const SentencePieces& pieces) {
 }
 
 // What both have: the types, the unknown piece and the bytes.
-class PieceModel : public Model {
+class PieceModel : public TokenModel {
  public:
   explicit PieceModel(const SentencePieces& pieces)
-      : Model(vocabulary_of(pieces)), byte_fallback_(pieces.byte_fallback) {
+      : TokenModel(vocabulary_of(pieces)), byte_fallback_(pieces.byte_fallback) {
     for (size_t id = 0; id < pieces.list.size(); ++id) {
       const SentencePiece& piece = pieces.list[id];
       types_.push_back(piece.type);
@@ -405,13 +405,13 @@ class Checker {
 
 }  // namespace
 
-std::unique_ptr<Model> make_sentencepiece(const SentencePieces& pieces, const std::string& name) {
+std::unique_ptr<TokenModel> make_sentencepiece(const SentencePieces& pieces, const std::string& name) {
   Checker(pieces, name).check();
   if (pieces.kind == SentencePieces::Kind::unigram) return std::make_unique<UnigramPieces>(pieces);
   return std::make_unique<BpePieces>(pieces);
 }
 
-std::unique_ptr<Model> read_sentencepiece_model(const JsonAt& json) {
+std::unique_ptr<TokenModel> read_sentencepiece_model(const JsonAt& json) {
   const JsonAt own = json.object("sentencepiece");
   const std::string types = own.text("types");
   SentencePieces pieces;

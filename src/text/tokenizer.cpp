@@ -157,6 +157,10 @@ Tokenizer Tokenizer::characters(std::string_view symbols) {
   return Tokenizer(impl);
 }
 
+bool Tokenizer::is_in(const std::string& folder) {
+  return has_tokenizer(folder);
+}
+
 Tokenizer Tokenizer::load(const std::string& path) {
   auto impl = std::make_shared<Impl>();
   read_tokenizer(path, *impl);

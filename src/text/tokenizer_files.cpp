@@ -66,7 +66,7 @@ void add_tokens(const JsonAt& config, Impl& impl) {
 }
 
 // In a folder: the first of these that is there.
-std::string find_file(const std::string& folder) {
+std::optional<std::string> find_file(const std::string& folder) {
   for (const char* name : {"tokenizer.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
                            "sentencepiece.model", "spm.model", "tekken.json"}) {
     if (path_exists(join_path(folder, name))) return join_path(folder, name);
@@ -85,6 +85,11 @@ std::string find_file(const std::string& folder) {
     }
     return join_path(folder, *first);
   }
+  return std::nullopt;
+}
+
+std::string file_in(const std::string& folder) {
+  if (const auto file = find_file(folder)) return *file;
   throw Error(
       ErrorKind::file,
       fmt::format("{}: there is no tokenizer: no tokenizer.json, tokenizer.model or other SentencePiece "
@@ -130,8 +135,12 @@ std::string ConfigBeside::tokenizer_class() const {
   return name;
 }
 
+bool has_tokenizer(const std::string& folder) {
+  return is_folder(folder) && find_file(folder).has_value();
+}
+
 void read_tokenizer(const std::string& path, Impl& impl) {
-  const std::string file = is_folder(path) ? find_file(path) : path;
+  const std::string file = is_folder(path) ? file_in(path) : path;
   const Format format = format_of(file);
   if (format == Format::gguf) return read_gguf_tokenizer(file, impl);  // says all itself
   if (format == Format::tekken) return read_tekken(file, impl);

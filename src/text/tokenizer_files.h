@@ -14,6 +14,9 @@ namespace plumb {
 // names the file and the place in it that is malformed, Error(unsupported) what this build does not follow.
 void read_tokenizer(const std::string& path, Tokenizer::Impl& impl);
 
+// Whether a folder has a file that read_tokenizer() takes.
+bool has_tokenizer(const std::string& folder);
+
 // tokenizer_config.json beside a file; an empty object where there is none.
 class ConfigBeside {
  public:

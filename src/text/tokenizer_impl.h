@@ -33,7 +33,7 @@ struct Tokenizer::Impl {
   std::optional<Padding> padding;
   Normalizer normalizer;       // may be empty
   PreTokenizer pre_tokenizer;  // may be empty
-  std::unique_ptr<Model> model;
+  std::unique_ptr<TokenModel> model;
   bool reads_bytes = false;      // the model takes bytes where the pre-tokenizer would spell them
   PostProcessor post_processor;  // may be empty
   Decoder decoder;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kUnknownPenalty = 10;  // below the least probable token
 
-class Unigram : public Model {
+class Unigram : public TokenModel {
  public:
   struct Contents {
     Vocabulary vocabulary;
@@ -55,7 +55,7 @@ class Unigram : public Model {
 };
 
 Unigram::Unigram(Contents contents)
-    : Model(std::move(contents.vocabulary)),
+    : TokenModel(std::move(contents.vocabulary)),
       scores_(std::move(contents.scores)),
       unknown_(contents.unknown),
       byte_fallback_(contents.byte_fallback) {
@@ -164,7 +164,7 @@ uint64_t Unigram::fingerprint() const {
 
 }  // namespace
 
-std::unique_ptr<Model> read_unigram(const JsonAt& json) {
+std::unique_ptr<TokenModel> read_unigram(const JsonAt& json) {
   const JsonAt vocab = json.list("vocab");
   Unigram::Contents contents;
   contents.scores.reserve(vocab.value().size());

@@ -33,10 +33,10 @@ class Unknown {
   int32_t id_;
 };
 
-class WordPiece : public Model {
+class WordPiece : public TokenModel {
  public:
   WordPiece(Vocabulary vocab, const WordPieceOptions& options)
-      : Model(std::move(vocab)),
+      : TokenModel(std::move(vocab)),
         unknown_(vocabulary(), options.unknown),
         prefix_(options.prefix),
         most_characters_(options.most_characters) {
@@ -82,10 +82,10 @@ class WordPiece : public Model {
   uint32_t inside_;  // where a piece that continues a word starts; kNone if no token has the prefix
 };
 
-class WordLevel : public Model {
+class WordLevel : public TokenModel {
  public:
   WordLevel(Vocabulary vocab, const std::string& unknown)
-      : Model(std::move(vocab)), unknown_(vocabulary(), unknown) {}
+      : TokenModel(std::move(vocab)), unknown_(vocabulary(), unknown) {}
 
   void encode(std::string_view piece, std::vector<ModelToken>& out) const override {
     const int32_t id = vocabulary().find(piece);
@@ -106,17 +106,17 @@ class WordLevel : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> make_wordpiece(Vocabulary vocabulary, const WordPieceOptions& options) {
+std::unique_ptr<TokenModel> make_wordpiece(Vocabulary vocabulary, const WordPieceOptions& options) {
   return std::make_unique<WordPiece>(std::move(vocabulary), options);
 }
 
-std::unique_ptr<Model> read_wordpiece(const JsonAt& json) {
+std::unique_ptr<TokenModel> read_wordpiece(const JsonAt& json) {
   const WordPieceOptions options = {json.text("unk_token"), json.text("continuing_subword_prefix"),
                                     json.whole("max_input_chars_per_word", ~0ull >> 1)};
   return make_wordpiece(read_vocabulary(json), options);
 }
 
-std::unique_ptr<Model> read_wordlevel(const JsonAt& json) {
+std::unique_ptr<TokenModel> read_wordlevel(const JsonAt& json) {
   const std::string unknown = json.text("unk_token");
   return std::make_unique<WordLevel>(read_vocabulary(json), unknown);
 }
