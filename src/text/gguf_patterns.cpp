@@ -40,12 +40,15 @@ constexpr const char* kDeepSeek3 =
     "| ?[\\p{P}\\p{S}]+[\\r\\n]*|" PLUMB_BLANKS;
 constexpr const char* kKanaAndHan = "[一-龥぀-ゟ゠-ヿ]+";
 constexpr const char* kHanAndHangul = "[一-龥ࠀ-一가-퟿]+";
+// clang-format does not know how wide these characters are.
+// clang-format off
 constexpr const char* kDeepSeekLetters =
     "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-"
     "Ჿ"
     "ᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴ"
     "ℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-"
     "𐳲𑢠-𑣟𞤀-𞥃]+";
+// clang-format on
 constexpr const char* kEarlySigns = "[\\p{P}\\$\\+<=>\\^~\\|]+";
 
 struct Entry {
