@@ -157,8 +157,7 @@ std::string words_of(const Json& part) {
 std::string template_words(const Json& pieces) {
   std::string words;
   for (const Json& piece : pieces) {
-    const auto& [kind, what] = *piece.items().begin();
-    words += (words.empty() ? "" : " ") + what.value("id", "");
+    words += (words.empty() ? "" : " ") + piece.front().value("id", "");
   }
   return words;
 }
