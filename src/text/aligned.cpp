@@ -8,11 +8,20 @@
 #include "plumb/error.h"
 
 namespace plumb {
+namespace {
 
-void check_growth(size_t before, size_t after) {
-  if (after / 1024 <= before + 1024) return;
+constexpr size_t kMostGrowth = 1024;      // of a text in all steps
+constexpr size_t kMostGrowthOfStep = 64;  // so that the step that goes too far does not go much farther
+
+[[noreturn]] void refuse_growth(size_t before, size_t after) {
   throw Error(ErrorKind::input,
               fmt::format("the tokenizer's steps make more than {} bytes of a text of {}", after, before));
+}
+
+}  // namespace
+
+void check_growth(size_t before, size_t after) {
+  if (after / kMostGrowth > before + 1024) refuse_growth(before, after);
 }
 
 void Rewrite::pass() {
@@ -33,7 +42,8 @@ void Rewrite::put(char32_t c, int change) {
 
 void Rewrite::put(std::string_view utf8, TextSpan place) {
   text_ += utf8;
-  check_growth(from_.text.size(), text_.size());
+  if (text_.size() / kMostGrowthOfStep > from_.text.size() + (1 << 14))
+    refuse_growth(from_.text.size(), text_.size());
   if (from_.tracked) places_.insert(places_.end(), utf8.size(), place);
 }
 

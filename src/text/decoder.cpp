@@ -16,6 +16,11 @@ namespace {
 
 constexpr size_t kLongestToken = size_t{1} << 28;
 
+void check_length(size_t bytes) {
+  if (bytes > kLongestToken)
+    throw Error(ErrorKind::input, fmt::format("the decoder's steps make {} bytes of one token", bytes));
+}
+
 // Every `from` in a text; an empty one stands before each character and at the end.
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string result;
@@ -53,6 +58,7 @@ class WholeTokens : public DecodeStage {
   void add(std::string_view token, bool, const TakeToken& next) override {
     if (joined_) {
       held_ += token;
+      check_length(held_.size());
     } else {
       take(token, next);
     }
@@ -275,6 +281,7 @@ void add_replace(Decoder& decoder, const JsonAt& json) {
     size_t done = 0;
     pattern.each(token, [&](size_t begin, size_t end) {
       text.append(token.substr(done, begin - done)).append(content);
+      check_length(text.size());
       done = end;
     });
     return text.append(token.substr(done));
@@ -352,9 +359,7 @@ DecodeChain::DecodeChain(const Decoder& decoder) {
 }
 
 void DecodeChain::pass(size_t stage, std::string_view token, bool starts) {
-  if (token.size() > kLongestToken)
-    throw Error(ErrorKind::input,
-                fmt::format("the decoder's steps make {} bytes of one token", token.size()));
+  check_length(token.size());
   if (stage == stages_.size()) {
     out_ += token;
   } else {

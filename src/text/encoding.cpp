@@ -13,6 +13,7 @@ namespace plumb {
 namespace {
 
 constexpr size_t kMostWindows = 1 << 20;
+constexpr size_t kMostPadding = size_t{1} << 30;  // bytes for one text
 
 // Calls f with each of the lists that have a value for a token.
 template <typename F, typename... Encodings>
@@ -92,6 +93,19 @@ std::pair<size_t, size_t> shorten_longest(size_t first, size_t second, size_t le
     longer = shorter + length % 2;
   }
   return first > second ? std::pair(longer, shorter) : std::pair(shorter, longer);
+}
+
+// A small file may ask for a long padding, and truncation make many windows that each get it.
+void check_padding(const Encoding& encoding, size_t length, const Padding& padding, Wanted wanted) {
+  const auto lacks = [&](const Encoding& part) { return length - std::min(length, part.size()); };
+  size_t count = lacks(encoding);
+  for (const Encoding& part : encoding.overflow) count += lacks(part);
+  const size_t each = 2 * sizeof(int32_t) + 3 + (wanted.offsets ? sizeof(TextSpan) : 0) +
+                      (wanted.tokens ? sizeof(std::string) + padding.token.size() : 0);
+  if (count <= kMostPadding / each) return;
+  throw Error(ErrorKind::input,
+              fmt::format("padding to {} tokens adds {} of them to the {} windows of a text, at most {} fit",
+                          length, count, encoding.overflow.size() + 1, kMostPadding / each));
 }
 
 void pad_one(Encoding& encoding, size_t length, const Padding& padding, Wanted wanted) {
@@ -184,7 +198,10 @@ void pad(std::vector<Encoding>& batch, const Padding& padding, Wanted wanted) {
   }
   if (padding.multiple > 0 && length % padding.multiple > 0)
     length += padding.multiple - length % padding.multiple;
-  for (Encoding& encoding : batch) pad_one(encoding, length, padding, wanted);
+  for (Encoding& encoding : batch) {
+    check_padding(encoding, length, padding, wanted);
+    pad_one(encoding, length, padding, wanted);
+  }
 }
 
 void append(Encoding& to, const Encoding& more) {

@@ -108,10 +108,16 @@ void set_ends(const Keys& keys, bool add_bos, bool add_eos, Tokenizer::Impl& imp
            end("add_eos_token", add_eos, TokenRole::eos));
 }
 
-Vocabulary vocabulary_of(const std::vector<Token>& tokens) {
+Vocabulary vocabulary_of(const Keys& keys, const std::vector<Token>& tokens) {
   Vocabulary vocabulary;
   for (size_t id = 0; id < tokens.size(); ++id) {
-    if (!tokens[id].text.empty()) vocabulary.add(static_cast<int32_t>(id), tokens[id].text);
+    const std::string& text = tokens[id].text;
+    if (text.empty()) continue;
+    if (const int32_t known = vocabulary.find(text); known >= 0) {
+      throw Error(ErrorKind::file, fmt::format("{}: {} is token {} and token {}", keys.where("tokens"),
+                                               quote_json(text), known, id));
+    }
+    vocabulary.add(static_cast<int32_t>(id), text);
   }
   return vocabulary;
 }
@@ -133,7 +139,7 @@ void read_byte_level(const Keys& keys, const std::vector<Token>& tokens, Tokeniz
   const GgufPatterns patterns =
       gguf_patterns(keys.has("pre") ? keys.text("pre") : "default", keys.where("pre"));
   set_byte_level(impl, {.patterns = patterns.patterns});
-  Vocabulary vocabulary = vocabulary_of(tokens);
+  Vocabulary vocabulary = vocabulary_of(keys, tokens);
   std::vector<BpeMerge> merges = read_merges(keys, vocabulary);
   set_bpe(impl, std::move(vocabulary), std::move(merges), {.ignore_merges = patterns.ignore_merges});
   add_tokens(tokens, impl);
@@ -152,7 +158,7 @@ void read_character_bpe(const Keys& keys, const std::vector<Token>& tokens, Toke
        {blanks, OrderedJson{{"type", "ByteFallback"}}, OrderedJson{{"type", "Fuse"}}})
     steps.push_back(step);
   set_part(impl, "decoder", {{"type", "Sequence"}, {"decoders", steps}});
-  Vocabulary vocabulary = vocabulary_of(tokens);
+  Vocabulary vocabulary = vocabulary_of(keys, tokens);
   std::vector<BpeMerge> merges = read_merges(keys, vocabulary);
   BpeOptions options = {.fuse_unknown = true, .byte_fallback = true};
   if (role_of(impl, TokenRole::unk)) options.unknown = vocabulary.token(*role_of(impl, TokenRole::unk));
@@ -217,7 +223,7 @@ void read_word_pieces(const Keys& keys, std::vector<Token> tokens, Tokenizer::Im
   const std::optional<int32_t> unknown = role_of(impl, TokenRole::unk);
   if (!unknown) throw Error(ErrorKind::file, keys.where("unknown_token_id") + " is missing");
   const std::string unknown_text = tokens[static_cast<size_t>(*unknown)].text;
-  impl.model = make_wordpiece(vocabulary_of(tokens), {.unknown = unknown_text});
+  impl.model = make_wordpiece(vocabulary_of(keys, tokens), {.unknown = unknown_text});
   add_tokens(tokens, impl);
   // "seperator" is how the format spells it.
   const auto cls = keys.id(keys.has("cls_token_id") ? "cls_token_id" : "bos_token_id", tokens.size());

@@ -154,6 +154,7 @@ void apply_charsmap(Aligned& text, const Charsmap& map) {
     size_t written = 0;
     for (size_t at = 0; at < replacement.size(); ++written)
       parts.emplace_back(next_code_point(replacement, at), written >= before);
+    check_growth(text.text.size(), parts.size());
     if (written < before && !parts.empty()) parts.back().second -= static_cast<int>(before - written);
     i += matched;
   }

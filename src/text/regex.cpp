@@ -76,7 +76,7 @@ bool Regex::Matches::next(size_t& begin, size_t& end) {
     const size_t* range = pcre2_get_ovector_pointer(data);
     begin = range[0];
     end = range[1];
-    if (begin > end) break;  // \K inside a look-ahead
+    if (begin > end || begin < position_) break;  // \K that a look-around calls
     if (begin != end || begin != last_) {
       position_ = last_ = end;
       return true;

@@ -187,7 +187,7 @@ bool Translator::interval(std::string& text, bool& exact) {
 }
 
 std::string Translator::with_quantifiers(std::string atom) {
-  bool first = true;
+  int count = 0;
   while (!ended()) {
     std::string quantifier;
     bool exact = false;
@@ -204,9 +204,9 @@ std::string Translator::with_quantifiers(std::string atom) {
     } else {
       break;
     }
-    if (!first) atom = fmt::format("(?:{})", atom);
+    if (count > 0) atom = fmt::format("(?:{})", atom);
+    if (++count > kMostNesting) refuse("too many repeats of repeats");
     atom += quantifier;
-    first = false;
   }
   return atom;
 }

@@ -89,6 +89,7 @@ void SentencePieceNormalizer::run(Aligned& text) const {
     if (part.empty()) continue;
     after_blank = trims_ && part.ends_with(' ');
     for (const char& c : part) write(c == ' ' ? std::string_view(blank_) : std::string_view(&c, 1), place);
+    check_growth(from.size(), to.text.size());
   }
   while (trims_ && to.text.ends_with(blank_)) {
     to.text.resize(to.text.size() - blank_.size());

@@ -374,8 +374,9 @@ class Checker {
       if (piece.text.size() >= kLongestPiece) wrong(fmt::format("has {} bytes", piece.text.size()));
       if (utf8_fault(piece.text) != kUtf8Valid) wrong("is not UTF-8");
       if (!std::isfinite(piece.score)) wrong("has a score that is no number");
-      // In BPE a character may not stand for two pieces; a unigram model looks for some of them only.
-      const bool apart = pieces_.kind != SentencePieces::Kind::bpe && !is_in_text(piece.type);
+      // In BPE a character may not stand for two pieces; a unigram model looks for some of them only. One of
+      // characters is saved as BPE is, where no piece can stand twice.
+      const bool apart = pieces_.kind == SentencePieces::Kind::unigram && !is_in_text(piece.type);
       Vocabulary& known = apart ? reserved : in_text;
       if (const int32_t other = known.find(piece.text); other >= 0)
         wrong(fmt::format("is piece {} too", other));

@@ -233,14 +233,23 @@ struct StreamDecoder::State {
     if (!keep_special && impl->is_special(id)) return "";
     if (!chain) return stream.add(impl->bytes[static_cast<size_t>(id)]);
     const std::string& token = impl->token(id);
-    return token.empty() ? "" : chain->add(token);
+    taken += token.size();
+    return token.empty() ? "" : counted(chain->add(token));
   }
-  std::string finish() { return chain ? chain->finish() : stream.finish(); }
+  std::string finish() { return chain ? counted(chain->finish()) : stream.finish(); }
+
+  // Steps of a file may each make a token longer.
+  std::string counted(std::string text) {
+    made += text.size();
+    check_growth(taken, made);
+    return text;
+  }
 
   std::shared_ptr<const Tokenizer::Impl> impl;
   bool keep_special;
   Utf8Stream stream;
   std::optional<DecodeChain> chain;
+  size_t taken = 0, made = 0;  // bytes that went through the chain
 };
 
 StreamDecoder::StreamDecoder(std::unique_ptr<State> state) : state_(std::move(state)) {}

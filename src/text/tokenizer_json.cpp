@@ -24,7 +24,9 @@ void read_added(const JsonAt& root, Impl& impl) {
     const JsonAt entry = list.item(i);
     if (!entry.has("id")) entry.malformed("an added token has no id");
     AddedToken token = read_added_token(entry, entry.id("id"));
-    const int32_t known = vocabulary.find(token.content);
+    // Of a list, two places may have the same content.
+    const bool there = vocabulary.token(token.id) == token.content;
+    const int32_t known = there ? token.id : vocabulary.find(token.content);
     if (known >= 0 && known != token.id) {
       entry.malformed(fmt::format("the added token {} has id {}, but {} in the vocabulary",
                                   quote_json(token.content), token.id, known));
