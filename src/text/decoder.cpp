@@ -15,10 +15,14 @@ namespace plumb {
 namespace {
 
 constexpr size_t kLongestToken = size_t{1} << 28;
+constexpr size_t kMostGrowthOfStep = 64;  // and 1 MB
+
+[[noreturn]] void refuse_length(size_t bytes) {
+  throw Error(ErrorKind::input, fmt::format("the decoder's steps make {} bytes of one token", bytes));
+}
 
 void check_length(size_t bytes) {
-  if (bytes > kLongestToken)
-    throw Error(ErrorKind::input, fmt::format("the decoder's steps make {} bytes of one token", bytes));
+  if (bytes > kLongestToken) refuse_length(bytes);
 }
 
 // Every `from` in a text; an empty one stands before each character and at the end.
@@ -281,7 +285,7 @@ void add_replace(Decoder& decoder, const JsonAt& json) {
     size_t done = 0;
     pattern.each(token, [&](size_t begin, size_t end) {
       text.append(token.substr(done, begin - done)).append(content);
-      check_length(text.size());
+      if (text.size() / kMostGrowthOfStep > token.size() + (1 << 14)) refuse_length(text.size());
       done = end;
     });
     return text.append(token.substr(done));
