@@ -20,7 +20,7 @@ TEST_P(FuzzTest, Corpus) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, FuzzTest, testing::ValuesIn(kinds()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& kind) { return kind.param; });
 
 }  // namespace
 }  // namespace plumb::fuzz
