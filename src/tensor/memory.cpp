@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace plumb {
@@ -58,8 +60,9 @@ struct Pool {
 
   std::mutex mutex;
   Blocks idle;
-  Blocks emptied;  // of regions: their pages went back to the system
-  char* region = nullptr;
+  Blocks emptied;                   // of regions: their pages went back to the system
+  std::map<char*, size_t> regions;  // where each begins, and the bytes cut from it
+  char* region = nullptr;           // what is left of the last
   size_t region_left = 0;
   size_t live = 0;
   size_t idle_bytes = 0;
@@ -73,6 +76,8 @@ struct Pool {
     return p;
   }
 
+  char* region_of(void* p) const { return std::prev(regions.upper_bound(static_cast<char*>(p)))->first; }
+
   // The next block of the region, or of a new one; null if the system has no more. The rest of the old one
   // was never touched and costs nothing.
   void* cut(size_t size) {
@@ -83,12 +88,16 @@ struct Pool {
       madvise(p, kRegion, MADV_HUGEPAGE);
       region = static_cast<char*>(p);
       region_left = kRegion;
+      regions[region] = 0;
     }
     void* p = region;
+    regions[region_of(p)] += whole;
     region += whole;
     region_left -= whole;
     return p;
   }
+
+  void* make(size_t size) { return in_region(size) ? cut(size) : from_system(size); }
 
   void* take(size_t size) {
     {
@@ -99,17 +108,15 @@ struct Pool {
         idle_bytes -= size;
         return p;
       }
-      if (in_region(size)) {
-        if (void* p = take_from(emptied, size)) return p;
-        if (void* p = cut(size)) return p;
-      }
+      if (void* p = take_from(emptied, size)) return p;
+      if (void* p = make(size)) return p;
     }
-    void* p = from_system(size);
-    if (p) return p;
-    release_cached_memory();
-    p = from_system(size);
-    if (!p) throw std::bad_alloc();
-    return p;
+    release();
+    std::lock_guard lock(mutex);
+    if (void* p = take_from(emptied, size)) return p;
+    if (void* p = make(size)) return p;
+    live -= size;
+    throw std::bad_alloc();
   }
 
   void give_back(void* p, size_t size) {
@@ -119,18 +126,33 @@ struct Pool {
     idle_bytes += size;
   }
 
+  // Regions of which nothing is in use go as a whole: where only some pages of a huge one went, the system
+  // gives small ones later.
   void release() {
     std::lock_guard lock(mutex);
+    std::vector<std::pair<void*, size_t>> full;  // blocks of regions, with their pages
     for (const auto& [size, p] : idle) {
-      if (in_region(size)) {
-        madvise(p, up_to(kPage, size), MADV_DONTNEED);
-        emptied.emplace(size, p);
-      } else {
+      if (!in_region(size)) {
         std::free(p);
+        continue;
       }
+      full.emplace_back(p, up_to(kPage, size));
+      emptied.emplace(size, p);
     }
     idle.clear();
     idle_bytes = 0;
+    std::map<char*, size_t> unused;
+    for (const auto& [size, p] : emptied) unused[region_of(p)] += up_to(kPage, size);
+    std::erase_if(unused, [&](const auto& r) { return r.second < regions[r.first]; });
+    for (const auto& [p, size] : full) {
+      if (!unused.contains(region_of(p))) madvise(p, size, MADV_DONTNEED);
+    }
+    std::erase_if(emptied, [&](const auto& block) { return unused.contains(region_of(block.second)); });
+    for (const auto& [begin, bytes] : unused) {
+      if (begin + bytes == region) region_left = 0;
+      regions.erase(begin);
+      std::free(begin);
+    }
   }
 };
 
