@@ -1,6 +1,6 @@
 // The step's memory: blocks that tensors gave back are kept and handed out again, so that after the first
-// step nothing is asked of the system. Large blocks are aligned and advised for huge pages. Threads: safe
-// from any thread.
+// step nothing is asked of the system. Large blocks are advised for huge pages, and those of a middle size
+// lie side by side on them. Threads: safe from any thread.
 #pragma once
 
 #include <cstddef>
