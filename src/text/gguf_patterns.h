@@ -1,5 +1,6 @@
 // How a text is cut for the byte-level BPE of a GGUF: the file names it (tokenizer.ggml.pre) and does not say
-// it. The patterns are those of the tokenizer.json that the models were published with.
+// it. The patterns are those of the tokenizer.json that the models were published with; files of ranks and
+// vocab.json are cut by them too.
 #pragma once
 
 #include <string>

@@ -10,6 +10,7 @@
 #include "plumb/error.h"
 #include "text/byte_level.h"
 #include "text/charsmap.h"
+#include "text/gguf_patterns.h"
 #include "text/parts.h"
 #include "text/tokenizer_files.h"
 
@@ -28,15 +29,10 @@ struct Encoding {
 };
 
 const std::vector<Encoding>& encodings() {
-  static const std::string kGpt2 =
-      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-  static const std::string kEnd = "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-  static const std::string kCase = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
-  static const std::string kUpper = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]",
-                           kLower = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]", kLead = "[^\\r\\n\\p{L}\\p{N}]?";
+  const auto published = [](const char* name) { return gguf_patterns(name, name).patterns.front(); };
   static const std::vector<Encoding> all = {
-      {"r50k_base", kGpt2, {{50256, "<|endoftext|>"}}},
-      {"p50k_base", kGpt2, {{50256, "<|endoftext|>"}}},
+      {"r50k_base", published("gpt-2"), {{50256, "<|endoftext|>"}}},
+      {"p50k_base", published("gpt-2"), {{50256, "<|endoftext|>"}}},
       {"cl100k_base",
        "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+"
        "|\\s++\\z|\\s*[\\r\\n]|\\s+(?!\\S)|\\s",
@@ -45,12 +41,9 @@ const std::vector<Encoding>& encodings() {
         {100259, "<|fim_middle|>"},
         {100260, "<|fim_suffix|>"},
         {100276, "<|endofprompt|>"}}},
-      {"o200k_base",
-       kLead + kUpper + "*" + kLower + "+" + kCase + "?|" + kLead + kUpper + "+" + kLower + "*" + kCase +
-           "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" + kEnd,
-       {{199999, "<|endoftext|>"}, {200018, "<|endofprompt|>"}}},
+      {"o200k_base", published("gpt-4o"), {{199999, "<|endoftext|>"}, {200018, "<|endofprompt|>"}}},
       {"qwen",
-       kCase + "|" + kLead + "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" + kEnd,
+       published("qwen2"),
        {{151643, "<|endoftext|>"}, {151644, "<|im_start|>"}, {151645, "<|im_end|>"}}},
   };
   return all;

@@ -15,6 +15,7 @@
 #include "text/bpe_model.h"
 #include "text/bpe_trainer.h"
 #include "text/byte_level.h"
+#include "text/parts.h"
 #include "text/tokenizer_impl.h"
 #include "text/tokenizer_json.h"
 #include "text/unigram_trainer.h"
@@ -58,7 +59,7 @@ std::string part_json(const std::string& given, const std::vector<TrainingPreset
                      did_you_mean(given, names), fmt::join(names, ", ")));
 }
 
-void set_part(Impl& impl, const char* name, const std::string& json) {
+void set_given_part(Impl& impl, const char* name, const std::string& json) {
   const std::string file = fmt::format("the {} to train with", name);
   if (json.empty()) return;
   const Json part = parse_json(json, file);
@@ -74,8 +75,9 @@ class Training {
     if (o_.pre_tokenizer.empty()) o_.pre_tokenizer = defaults.pre_tokenizer;
     if (o_.prefix.empty()) o_.prefix = defaults.prefix;
     if (o_.special_tokens.empty()) o_.special_tokens = defaults.special_tokens;
-    set_part(*impl_, "normalizer", part_json(o_.normalizer, normalizer_presets(), "normalizer"));
-    set_part(*impl_, "pre_tokenizer", part_json(o_.pre_tokenizer, pre_tokenizer_presets(), "pre-tokenizer"));
+    set_given_part(*impl_, "normalizer", part_json(o_.normalizer, normalizer_presets(), "normalizer"));
+    set_given_part(*impl_, "pre_tokenizer",
+                   part_json(o_.pre_tokenizer, pre_tokenizer_presets(), "pre-tokenizer"));
     spells_bytes_ = impl_->pre_tokenizer.spells_bytes;
     set_specials();
     check();
@@ -326,9 +328,9 @@ class Training {
   // The one that undoes what was done to the words.
   void set_decoder() {
     const std::string pre = impl_->parts.contains("pre_tokenizer") ? impl_->parts["pre_tokenizer"] : "{}";
-    const Json part = parse_json(pre, "the pre-tokenizer");
+    const OrderedJson part = parse_json(pre, "the pre-tokenizer");
     const bool metaspace = part.value("type", "") == "Metaspace";
-    const Json fallback = {{"type", "ByteFallback"}};
+    const OrderedJson fallback = {{"type", "ByteFallback"}};
     if (spells_bytes_) {
       decode_by(
           {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}});
@@ -343,34 +345,12 @@ class Training {
     }
   }
 
-  void decode_by(const Json& decoder) { set_part(*impl_, "decoder", dump_json(decoder, -1)); }
+  void decode_by(const OrderedJson& decoder) { set_part(*impl_, "decoder", decoder); }
 
   // BERT's way of putting texts together.
   void set_template() {
-    const auto id = [&](const char* content) { return impl_->id(content); };
-    const auto begin = id("[CLS]"), end = id("[SEP]");
-    if (o_.kind != TokenizerKind::wordpiece || !begin || !end) return;
-    const auto special = [](const char* name, uint32_t type) {
-      return Json{{"SpecialToken", {{"id", name}, {"type_id", type}}}};
-    };
-    const auto text = [](const char* name, uint32_t type) {
-      return Json{{"Sequence", {{"id", name}, {"type_id", type}}}};
-    };
-    const auto token = [](const char* name, uint64_t value) {
-      return Json{{"id", name}, {"ids", {value}}, {"tokens", {name}}};
-    };
-    const Json single = {special("[CLS]", 0), text("A", 0), special("[SEP]", 0)};
-    Json pair = single;
-    pair.push_back(text("B", 1));
-    pair.push_back(special("[SEP]", 1));
-    set_part(*impl_, "post_processor",
-             dump_json(Json{{"type", "TemplateProcessing"},
-                            {"single", single},
-                            {"pair", pair},
-                            {"special_tokens",
-                             {{"[CLS]", token("[CLS]", static_cast<uint64_t>(*begin))},
-                              {"[SEP]", token("[SEP]", static_cast<uint64_t>(*end))}}}},
-                       -1));
+    const auto begin = impl_->id("[CLS]"), end = impl_->id("[SEP]");
+    if (o_.kind == TokenizerKind::wordpiece && begin && end) set_ends(*impl_, begin, end);
   }
 
   const std::vector<std::string>& paths_;

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "plumb/error.h"
 #include "text/byte_level.h"
+#include "text/gguf_patterns.h"
 #include "text/parts.h"
 #include "text/tokenizer_files.h"
 
@@ -83,9 +84,6 @@ void set_roberta_ends(Impl& impl, const std::string& path, bool prefix) {
 }
 
 constexpr const char* kClipPattern = "'s|'t|'re|'ve|'m|'ll|'d|[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+";
-constexpr const char* kQwenPattern =
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 void read_clip(const std::string& path, Vocabulary vocabulary, std::vector<BpeMerge> merges, Impl& impl) {
   const int32_t bos = vocabulary.find("<|startoftext|>"), eos = vocabulary.find("<|endoftext|>");
@@ -138,9 +136,8 @@ void read_vocabulary_and_merges(const std::string& path, const ConfigBeside& con
   check_byte_level(path, vocabulary, name);
   const bool prefix = config.json().flag("add_prefix_space", false);
   if (qwen) set_part(impl, "normalizer", {{"type", "NFC"}});
-  set_byte_level(impl,
-                 {.patterns = qwen ? std::vector<std::string>{kQwenPattern} : std::vector<std::string>{},
-                  .add_prefix_space = prefix});
+  set_byte_level(impl, {.patterns = qwen ? gguf_patterns("qwen2", path).patterns : std::vector<std::string>{},
+                        .add_prefix_space = prefix});
   set_bpe(impl, std::move(vocabulary), std::move(merges), {});
   add_special(impl, {"<|endoftext|>"});
   if (!roberta) return;
