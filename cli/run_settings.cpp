@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "model_folder.h"
 #include "plumb/error.h"
 #include "plumb/tokenizer_trainer.h"
+#include "text_file.h"
 
 namespace plumb::cli {
 namespace {
@@ -17,14 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kModelGroup = "Model";
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw Error(ErrorKind::file, "cannot read " + path);
-  return text.str();
-}
 
 void load_recipe(TrainCommand& c) {
   if (!c.resume.empty()) {
@@ -35,11 +26,11 @@ void load_recipe(TrainCommand& c) {
     const std::string path = c.in_folder("recipe.toml");
     if (!fs::exists(path))
       throw Error(ErrorKind::file, c.resume + " is not the folder of a run: it has no recipe.toml");
-    c.settings.load(read_text(path), path);
+    c.settings.load(read_whole_file(path), path);
   } else if (c.recipe.empty()) {
     c.settings.load(recipe_text("default"), "the default recipe");
   } else if (fs::exists(c.recipe)) {
-    c.settings.load(read_text(c.recipe), c.recipe);
+    c.settings.load(read_whole_file(c.recipe), c.recipe);
   } else {
     c.settings.load(recipe_text(c.recipe), "the recipe " + c.recipe);
   }
@@ -160,7 +151,7 @@ int64_t trained_length(const std::string& model) {
   if (!fs::exists(path, none)) return 0;
   TrainCommand c;
   add_settings(c);
-  c.settings.load(read_text(path), path);
+  c.settings.load(read_whole_file(path), path);
   c.settings.apply();
   return c.options.length;
 }

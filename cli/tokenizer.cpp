@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <iostream>
 #include <memory>
-#include <sstream>
 
 #include "commands.h"
 #include "plumb/error.h"
@@ -56,14 +54,6 @@ void each_line_of_input(const std::function<void(const std::string&)>& each) {
       throw Error(error.kind(), fmt::format("line {} of the input: {}", number, error.what()));
     }
   }
-}
-
-std::string read_whole_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw Error(ErrorKind::file, "cannot read " + path);
-  return text.str();
 }
 
 }  // namespace plumb::cli

@@ -20,6 +20,4 @@ void add_tokenizer_path(CLI::App& command, std::string& path);
 // Runs `each` on the lines of the standard input. A line that is refused is named by its number.
 void each_line_of_input(const std::function<void(const std::string&)>& each);
 
-std::string read_whole_file(const std::string& path);  // Error(file) where it cannot be
-
 }  // namespace plumb::cli

@@ -6,6 +6,7 @@
 #include "findings.h"
 #include "plumb/check.h"
 #include "plumb/error.h"
+#include "text_file.h"
 #include "tokenizer.h"
 
 namespace plumb::cli {

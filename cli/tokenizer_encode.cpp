@@ -8,6 +8,7 @@
 #include "plumb/error.h"
 #include "plumb/tokenizer.h"
 #include "recipe.h"
+#include "text_file.h"
 #include "tokenizer.h"
 
 namespace plumb::cli {
