@@ -7,6 +7,7 @@
 #include "base/machine.h"
 #include "bench/bench.h"
 #include "kernels/gemm.h"
+#include "plumb/config_fields.h"
 #include "train/optimizer.h"
 #include "train/pass.h"
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "plumb/config_fields.h"
 #include "plumb/error.h"
 
 namespace plumb::cli {

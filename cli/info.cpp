@@ -7,6 +7,7 @@
 
 #include "commands.h"
 #include "model_folder.h"
+#include "plumb/config_fields.h"
 #include "plumb/error.h"
 #include "plumb/model.h"
 #include "run_settings.h"

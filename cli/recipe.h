@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "plumb/config.h"
+#include "plumb/config_fields.h"
 
 namespace plumb::cli {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model_folder.h"
+#include "plumb/config_fields.h"
 #include "plumb/error.h"
 #include "plumb/tokenizer_trainer.h"
 #include "text_file.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plumb/config.h"
+#include "plumb/config_fields.h"
 #include "plumb/trainer.h"
 
 namespace plumb {

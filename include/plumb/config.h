@@ -1,11 +1,9 @@
-// What a model is: plain data. One visit lists the fields; JSON, flags, help, equality and validation come
-// from it.
+// What a model is: plain data. config_fields.h lists the fields; JSON, flags and help come from it.
 //
 // A sub-layer is y = N_out(alpha * x + g * N_branch(F(s * N_in(x)))). A Placement names a point in that
 // space; each field may be opened on its own. Letters of shapes: docs/shapes.md.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -52,82 +50,56 @@ enum class GateKind { constant, scalar, vector };  // what g is
 // How the streams of a layer, where it has several, are read by a branch and mixed: by free maps
 // (hyper-connections), or by positive ones of which the streams' own is doubly stochastic (mHC).
 enum class Mixing { none, free, doubly_stochastic };
-enum class QkNorm { none, per_head, whole };      // whole: over all heads jointly, as OLMo 2
+enum class QkNorm {
+  none,
+  per_head,  // one norm that each head is put through
+  whole,     // over all heads jointly; OLMo 2
+  own_gains  // each head by itself, with gains of its own; Cohere, StableLM
+};
 enum class Parallel { no, one_norm, two_norms };  // attention and FFN read one stream, one add; GPT-J, NeoX
 enum class Positions { none, learned, sinusoidal, rope, alibi };
 enum class Router { softmax, sigmoid };
+// What a group of experts is chosen by: the score of its best one (DeepSeek-V2), or of its best two
+// (DeepSeek-V3).
+enum class RouterGroup { best, best_two };
+// How rotary frequencies are changed so that a model reads longer texts than it was trained on.
+enum class RopeScaling {
+  none,
+  linear,    // positions / factor; Chen 2023, 2306.15595
+  dynamic,   // a base that grows with the length of the sequence; NTK-aware
+  yarn,      // by frequency, and a factor on the attention; Peng 2023, 2309.00071
+  longrope,  // a factor for each frequency; Ding 2024, 2402.13753
+  llama3     // by frequency: low ones / factor; Llama 3.1, 2407.21783
+};
 enum class Reparam { none, sigma };  // sigma: a matrix W stands for gamma W / sigma(W); Zhai 2023, 2303.06296
 // scaled: output projections / sqrt(2 L), as GPT-2; small: N(0, sqrt(2 / (5 C))), SmallInit of 1910.05895.
 enum class Init { normal, scaled_normal, xavier, small };
 // The sub-layers of a layer: the formula of one may differ from another's.
 enum class SublayerPart { attention, cross_attention, feed_forward };
-enum class Head { none, language_model };  // of an encoder, language_model means masked tokens
-
-template <class E>
-struct EnumNames;  // names by value, as in files and flags
-template <>
-struct EnumNames<Placement> {
-  static constexpr std::array names{"post-norm",   "pre-norm",
-                                    "deep-norm",   "sandwich",
-                                    "reordered",   "re-zero",
-                                    "layer-scale", "layer-norm-scaling",
-                                    "sub-ln",      "plain",
-                                    "mix-ln",      "normformer",
-                                    "admin",       "fixup",
-                                    "t-fixup",     "resi-dual",
-                                    "ngpt",        "hyper-connections",
-                                    "mhc"};
-};
-template <>
-struct EnumNames<NormKind> {
-  static constexpr std::array names{"none",       "layer-norm", "rms-norm", "batch-norm",
-                                    "scale-norm", "dyt",        "shift"};
-};
-template <>
-struct EnumNames<GateKind> {
-  static constexpr std::array names{"constant", "scalar", "vector"};
-};
-template <>
-struct EnumNames<Mixing> {
-  static constexpr std::array names{"none", "free", "doubly-stochastic"};
-};
-template <>
-struct EnumNames<QkNorm> {
-  static constexpr std::array names{"none", "per-head", "whole"};
-};
-template <>
-struct EnumNames<Parallel> {
-  static constexpr std::array names{"no", "one-norm", "two-norms"};
-};
-template <>
-struct EnumNames<Positions> {
-  static constexpr std::array names{"none", "learned", "sinusoidal", "rope", "alibi"};
-};
-template <>
-struct EnumNames<Router> {
-  static constexpr std::array names{"softmax", "sigmoid"};
-};
-template <>
-struct EnumNames<Reparam> {
-  static constexpr std::array names{"none", "sigma"};
-};
-template <>
-struct EnumNames<Init> {
-  static constexpr std::array names{"normal", "scaled-normal", "xavier", "small"};
-};
-template <>
-struct EnumNames<Head> {
-  static constexpr std::array names{"none", "language-model"};
-};
-template <>
-struct EnumNames<Activation> {
-  static constexpr std::array names{"relu", "gelu", "gelu-tanh", "silu"};
+enum class Head {
+  none,
+  language_model,  // of an encoder, that means masked tokens
+  sequence_classification,
+  token_classification,
 };
 
-template <class E>
-std::string enum_name(E value) {
-  return EnumNames<E>::names[static_cast<size_t>(value)];
-}
+// Rotary positions: pair i of a head's dims turns by position * frequency i; Su 2021, 2104.09864.
+struct RopeConfig {
+  double base = 10000;
+  double fraction = 1;       // of head_dim that is rotated
+  bool interleaved = false;  // neighbours are a pair; otherwise halves
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1;                             // how many times longer
+  int64_t original_length = 0;                   // of the texts of its training; 0: max_length
+  double low_frequency = 1, high_frequency = 4;  // llama3: turns within original_length that bound the change
+  double beta_fast = 32, beta_slow = 1;          // yarn: the same
+  bool truncate = true;                          // yarn: these bounds are whole pairs
+  double attention_factor = 0;                   // yarn, longrope: on cos and sin; 0: as the paper derives it
+  double mscale = 0, mscale_all = 0;             // yarn, as DeepSeek has it; 0: none
+  std::vector<double> short_factors, long_factors;  // longrope: up to original_length, and beyond
+  double query_growth = 0;  // queries times 1 + this log(1 + floor(position / original_length)); Ministral 3
+  bool operator==(const RopeConfig&) const = default;
+};
 
 // What may differ from layer to layer. 0 means "derived", where it says so.
 struct LayerConfig {
@@ -156,22 +128,43 @@ struct LayerConfig {
   int64_t head_dim = 0;  // 0: width / heads
   int64_t window = 0;    // newest keys a query sees, itself included; 0: all
   bool rotary = true;    // whether a model with rotary positions uses them in this layer
+  RopeConfig rope;
   QkNorm qk_norm = QkNorm::none;
-  bool qkv_fused = false;  // one (out, in) matrix for Q, K, V in this order
+  bool qk_norm_late = false;  // after the rotation; Hunyuan
+  bool qkv_fused = false;     // one (out, in) matrix for Q, K, V in this order
   bool attention_bias = false;
   bool attention_output_bias = false;
-  double attention_scale = 0;  // 0: 1/sqrt(head_dim)
+  double attention_scale = 0;    // 0: 1/sqrt(head_dim)
+  double attention_softcap = 0;  // logits become cap tanh(logits / cap); 0: none. Gemma 2, 2408.00118
+  bool attention_sinks = false;  // a learned logit of each head that takes a share and gives nothing; GPT-OSS
+  double qkv_limit = 0;          // queries, keys and values are clamped to +-limit; 0: none. MPT, OLMo
+  // Latent attention (DeepSeek-V2, 2405.04434): keys and values come from a latent of kv_rank (0: there is
+  // none), queries from one of q_rank (0: from the stream). Of head_dim, rope_dim dims are rotated, whose key
+  // the heads share.
+  int64_t kv_rank = 0, q_rank = 0, rope_dim = 0;
+  int64_t value_dim = 0;  // width of a head's values; 0: head_dim
 
   int64_t ffn_width = 0;  // 0: 4 width, or 8/3 width rounded up to 64 where gated
   Activation activation = Activation::silu;
   bool gated = true;
+  bool gate_up_fused = false;  // one (out, in) matrix for gate and up in this order
   bool ffn_bias = false;
+  double ffn_limit = 0;  // gate is clamped to at most it, up to +-it; 0: none. GPT-OSS
+  double up_offset = 0;  // added to up; GPT-OSS
 
   int64_t experts = 0;  // 0: a dense feed-forward
   int64_t experts_per_token = 2;
   int64_t shared_experts = 0;
+  int64_t shared_width = 0;  // hidden width of each of these; 0: ffn_width
+  bool shared_gate = false;  // their output times sigmoid(w x); Qwen1.5-MoE
   Router router = Router::softmax;
-  bool router_normalize = true;  // weights of the chosen experts sum to 1
+  bool router_normalize = true;    // weights of the chosen experts sum to 1
+  bool router_bias = false;        // on the logits; GPT-OSS
+  bool router_correction = false;  // an untrained bias on the scores, for the choice alone; 2408.15664
+  double router_scale = 1;         // on the weights
+  // Experts are chosen from the best router_top_groups of router_groups groups.
+  int64_t router_groups = 1, router_top_groups = 1;
+  RouterGroup router_group_by = RouterGroup::best;
 
   bool operator==(const LayerConfig&) const = default;
 };
@@ -198,19 +191,22 @@ struct ModelConfig {
   std::vector<LayerRun> encoder_runs, decoder_runs;
 
   Positions positions = Positions::rope;
-  double rope_base = 10000;
-  double rope_factor = 1;    // positions are divided by it: linear scaling (Chen 2023, 2306.15595)
-  double rope_fraction = 1;  // of head_dim that is rotated
-  bool rope_interleaved = false;
+  double alibi_max = 8;           // slopes are 2^(-alibi_max i / H)
+  bool alibi_scaled = false;      // slopes in bf16, times the attention's scale; Falcon
+  int64_t position_offset = 0;    // rows of a learned table before the first position's; OPT, RoBERTa
   bool sinusoidal_split = false;  // sines first, then cosines (Marian), instead of alternating
   int64_t token_types = 0;
+  int64_t embedding_width = 0;  // of token tables, with maps to the width and back; 0: width. OPT, ALBERT
   double embedding_scale = 1;
   bool embedding_norm = false;
   std::optional<bool> final_norm;  // unset: where the last layer does not end in a norm
   bool shared_embeddings = true;   // encoder and decoder read one table
   bool tied_embeddings = true;     // the head is the embedding
   Head head = Head::language_model;
+  std::vector<std::string> labels;  // names of the classes
   bool head_bias = false;
+  double logits_scale = 1;
+  double logits_softcap = 0;    // as attention_softcap
   bool head_transform = false;  // dense, activation, norm before the head (BERT)
   bool logits_bias = false;     // a bias that is a buffer and does not train (Marian)
   bool linear_in_out = false;   // matrices are stored (in, out), as GPT-2's
@@ -225,7 +221,8 @@ struct ModelConfig {
   // (2310.02244) at depth_alpha 1/2, CompleteP (2505.01618) at 1. See scales_of().
   int64_t base_layers = 0, base_width = 0;
   double depth_alpha = 1;
-  double router_aux = 0.01;  // weight of the load-balancing loss
+  double router_aux = 0.01;       // weight of the load-balancing loss
+  bool router_aux_joint = false;  // of all layers' tokens together; otherwise summed over layers
 
   int64_t bos_id = -1;
   std::vector<int64_t> eos_ids;
@@ -240,101 +237,11 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Lists every field once: visitor(name, field, help). Names are snake_case in config.json, dashed as flags.
-template <class Config, class Visitor>
-void visit_layer(Config& c, Visitor&& v) {
-  v("placement", c.placement, "where the norms stand: the sub-layer formula by name");
-  v("parallel", c.parallel, "attention and feed-forward side by side on one stream");
-  v("norm_in", c.norm_in, "a norm before the branch");
-  v("norm_inner", c.norm_inner, "a norm inside the branch, before its output projection");
-  v("norm_branch", c.norm_branch, "a norm on the branch's output");
-  v("norm_out", c.norm_out, "a norm after the add");
-  v("alpha", c.alpha, "factor on the residual stream");
-  v("s", c.s, "factor on the branch's input");
-  v("gate_value", c.gate_value, "factor on the branch, or its value at init where it is learned");
-  v("gate", c.gate, "whether the factor on the branch is constant, a learned scalar or a learned vector");
-  v("shortcut", c.shortcut, "whether alpha is constant, a learned scalar or a learned vector");
-  v("head_scale", c.head_scale, "a learned factor on each head before the output projection");
-  v("dual", c.dual, "factor on the branches in a second stream that sums them (0: no such stream)");
-  v("mixing", c.mixing,
-    "maps between several residual streams: free (hyper-connections) or doubly-stochastic (mHC)");
-  v("streams", c.streams, "residual streams, where mixing says that there are several");
-  v("norm", c.norm, "kind of norm");
-  v("norm_eps", c.norm_eps, "epsilon inside the norm's root");
-  v("norm_affine", c.norm_affine, "norms have a gain");
-  v("norm_bias", c.norm_bias, "norms have a bias");
-  v("norm_unit_offset", c.norm_unit_offset, "the stored gain is w where 1 + w is meant");
-  v("reparam", c.reparam,
-    "sigma: matrices W of the branches stand for gamma W / sigma(W), their spectral norm");
-  v("heads", c.heads, "query heads");
-  v("kv_heads", c.kv_heads, "key/value heads (0: as many as heads)");
-  v("head_dim", c.head_dim, "width of a head (0: width / heads)");
-  v("window", c.window, "newest keys a query sees, itself included (0: all)");
-  v("rotary", c.rotary, "use rotary positions in this layer");
-  v("qk_norm", c.qk_norm, "norm on queries and keys");
-  v("qkv_fused", c.qkv_fused, "one matrix for queries, keys and values");
-  v("attention_bias", c.attention_bias, "biases on the query, key and value projections");
-  v("attention_output_bias", c.attention_output_bias, "bias on the attention's output projection");
-  v("attention_scale", c.attention_scale, "factor on attention logits (0: 1/sqrt(head_dim))");
-  v("ffn_width", c.ffn_width, "hidden width of the feed-forward (0: 4 width, gated: 8/3 width)");
-  v("activation", c.activation, "activation of the feed-forward");
-  v("gated", c.gated, "gated feed-forward: act(gate) * up");
-  v("ffn_bias", c.ffn_bias, "biases in the feed-forward");
-  v("experts", c.experts, "experts (0: a dense feed-forward)");
-  v("experts_per_token", c.experts_per_token, "experts that a token is sent to");
-  v("shared_experts", c.shared_experts, "experts that every token is sent to");
-  v("router", c.router, "how router logits become weights");
-  v("router_normalize", c.router_normalize, "weights of the chosen experts sum to 1");
-}
-
-template <class Config, class Visitor>
-void visit(Config& c, Visitor&& v) {
-  v("model_type", c.model_type, "family whose file layout the model has");
-  v("vocab_size", c.vocab_size, "tokens (0: the tokenizer's)");
-  v("width", c.width, "width of the residual stream");
-  v("max_length", c.max_length, "longest sequence");
-  v("encoder_layers", c.encoder_layers, "layers of the encoder (0: none)");
-  v("decoder_layers", c.decoder_layers, "layers of the decoder (0: none)");
-  visit_layer(c.layer, v);
-  v("positions", c.positions, "how positions enter");
-  v("rope_base", c.rope_base, "base of the rotary frequencies");
-  v("rope_factor", c.rope_factor, "rotary positions are divided by this (linear scaling)");
-  v("rope_fraction", c.rope_fraction, "part of a head that is rotated");
-  v("rope_interleaved", c.rope_interleaved, "rotate neighbours instead of halves");
-  v("sinusoidal_split", c.sinusoidal_split, "sines first, then cosines");
-  v("token_types", c.token_types, "rows of the token-type table (0: none)");
-  v("embedding_scale", c.embedding_scale, "factor on token embeddings");
-  v("embedding_norm", c.embedding_norm, "a norm after the embeddings");
-  v("final_norm", c.final_norm, "a norm after the last layer (unset: where the layers do not end in one)");
-  v("shared_embeddings", c.shared_embeddings, "encoder and decoder share their token table");
-  v("tied_embeddings", c.tied_embeddings, "the head is the token table");
-  v("head", c.head, "what the last hidden state is turned into");
-  v("head_bias", c.head_bias, "bias on the logits");
-  v("head_transform", c.head_transform, "dense, activation and norm before the head");
-  v("logits_bias", c.logits_bias, "an untrained bias on the logits");
-  v("linear_in_out", c.linear_in_out, "matrices are stored (in, out)");
-  v("dropout", c.dropout, "dropout on every branch before the add");
-  v("attention_dropout", c.attention_dropout, "dropout on attention weights");
-  v("embedding_dropout", c.embedding_dropout, "dropout on embeddings");
-  v("init", c.init, "how matrices are drawn (unset: what the placement says)");
-  v("init_std", c.init_std, "standard deviation of the normal init");
-  v("unit_embeddings", c.unit_embeddings, "token vectors are kept at length 1 (FixNorm)");
-  v("base_layers", c.base_layers, "depth of the model that learning rates were found on (0: this one's)");
-  v("base_width", c.base_width, "width of the model that learning rates were found on (0: this one's)");
-  v("depth_alpha", c.depth_alpha, "branches shrink with depth to this power: 0.5 depth-muP, 1 CompleteP");
-  v("router_aux", c.router_aux, "weight of the experts' load-balancing loss");
-  v("bos_id", c.bos_id, "id that begins a text (-1: none)");
-  v("eos_ids", c.eos_ids, "ids that end a text");
-  v("pad_id", c.pad_id, "padding id (-1: none)");
-  v("pad_untrained", c.pad_untrained, "look-ups give the padding row no gradient");
-  v("mask_id", c.mask_id, "id of a masked token (-1: none)");
-  v("decoder_start_id", c.decoder_start_id, "id the decoder starts from (-1: none)");
-}
-
 // The layer's own config: the run that covers it, or the default.
 const LayerConfig& layer_config(const ModelConfig& config, Side side, int64_t index);
 
-// A copy with derived zeros filled in: kv_heads, head_dim, ffn_width.
+// A copy with derived zeros filled in: kv_heads, head_dim, value_dim, ffn_width, shared_width and rope's
+// original_length.
 LayerConfig resolved_layer(const ModelConfig& config, Side side, int64_t index);
 
 // The formula of one sub-layer with its values at this depth.

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "plumb/config.h"
+#include "plumb/config_fields.h"
 #include "plumb/dataset.h"
 #include "plumb/model.h"
 

@@ -57,8 +57,8 @@ inline std::vector<Variant> variants() {
     change(all.back().config);
   };
   add("RotaryHalf", [](ModelConfig&) {});
-  add("RotaryInterleaved", [](ModelConfig& c) { c.rope_interleaved = true; });
-  add("RotaryPart", [](ModelConfig& c) { c.layer.head_dim = 16, c.rope_fraction = 0.25; });
+  add("RotaryInterleaved", [](ModelConfig& c) { c.layer.rope.interleaved = true; });
+  add("RotaryPart", [](ModelConfig& c) { c.layer.head_dim = 16, c.layer.rope.fraction = 0.25; });
   add("Grouped", [](ModelConfig& c) { c.layer.kv_heads = 2; });
   add("OneKeyHead", [](ModelConfig& c) { c.layer.kv_heads = 1, c.layer.head_dim = 10; });
   add("Window", [](ModelConfig& c) { c.layer.window = 4; });

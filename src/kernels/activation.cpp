@@ -84,17 +84,43 @@ struct GeluTanh {
   }
 };
 
-struct Silu {
+struct ReluSquared {
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V value(D d, V x) {
-    return hn::Mul(clamp_below(d, x), sigmoid_v(d, x));
+    const V r = hn::ZeroIfNegative(x);
+    return hn::Mul(r, r);
   }
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE ValueSlope<V> both(D d, V x) {
-    const V one = hn::Set(d, 1.0f), s = sigmoid_v(d, x);
-    const V slope = hn::Mul(s, hn::MulAdd(clamp_both(d, x), hn::Sub(one, s), one));
+    const V r = hn::ZeroIfNegative(x);
+    return {hn::Mul(r, r), hn::Add(r, r)};
+  }
+};
+
+// x * sigmoid(Sharpness x)
+template <class Sharpness>
+struct Swish {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V gate(D d, V x) {
+    return sigmoid_v(d, hn::Mul(x, hn::Set(d, Sharpness::kValue)));
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V value(D d, V x) {
+    return hn::Mul(clamp_below(d, x), gate(d, x));
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE ValueSlope<V> both(D d, V x) {
+    const V one = hn::Set(d, 1.0f), s = gate(d, x);
+    const V inner = hn::Mul(clamp_both(d, x), hn::Set(d, Sharpness::kValue));
+    const V slope = hn::Mul(s, hn::MulAdd(inner, hn::Sub(one, s), one));
     return {hn::Mul(clamp_below(d, x), s), slope};
   }
+};
+struct SiluSharpness {
+  static constexpr float kValue = 1.0f;
+};
+struct GeluSharpness {
+  static constexpr float kValue = 1.702f;
 };
 
 // call(Relu()), ... for the kind.
@@ -108,7 +134,11 @@ HWY_INLINE void with_activation(Activation kind, const Call& call) {
     case Activation::gelu_tanh:
       return call(GeluTanh());
     case Activation::silu:
-      return call(Silu());
+      return call(Swish<SiluSharpness>());
+    case Activation::relu_squared:
+      return call(ReluSquared());
+    case Activation::gelu_sigmoid:
+      return call(Swish<GeluSharpness>());
   }
 }
 

@@ -128,6 +128,10 @@ T activation(Activation kind, T x) {
       return 0.5 * x * (1.0 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
     case Activation::silu:
       return x / (1.0 + std::exp(-x));
+    case Activation::relu_squared:
+      return real(x) > 0 ? x * x : T(0);
+    case Activation::gelu_sigmoid:
+      return x / (1.0 + std::exp(-1.702 * x));
   }
   return x;
 }

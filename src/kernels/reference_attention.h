@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "plumb/config_fields.h"
 
 namespace plumb::reference {
 

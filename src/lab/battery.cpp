@@ -10,6 +10,7 @@
 #include "base/machine.h"
 #include "base/progress.h"
 #include "lab/battery.h"
+#include "plumb/config_fields.h"
 #include "plumb/error.h"
 #include "plumb/signal.h"
 

@@ -10,6 +10,7 @@
 #include "kernels/reduce.h"
 #include "lab/battery.h"
 #include "ops/norm.h"
+#include "plumb/config_fields.h"
 
 namespace plumb::battery {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "lab/battery.h"
 #include "lab/statistics.h"
+#include "plumb/config_fields.h"
 
 namespace plumb::battery {
 namespace {

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "lab/battery.h"
+#include "plumb/config_fields.h"
 
 namespace plumb::battery {
 namespace {

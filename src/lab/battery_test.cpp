@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/test_support.h"
+#include "plumb/config_fields.h"
 #include "plumb/signal.h"
 #include "plumb/threads.h"
 

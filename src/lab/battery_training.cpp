@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "lab/battery.h"
+#include "plumb/config_fields.h"
 
 namespace plumb::battery {
 namespace {

@@ -29,7 +29,8 @@ struct CheckTensor {
   const Parameter* parameter = nullptr;  // of the config's table; null where nothing there has this name
   bool copy = false;                     // may repeat a tied parameter
   Role role = Role::matrix;              // the parameter's, else guessed from name and rank
-  Tensor value;                          // as stored
+  Tensor value;                          // as stored; of a parameter, in its layout
+  Shape stored_shape;                    // of the file's tensor
   Moments moments;
   double low = 0, high = 0;  // of the finite values
   int64_t saturated = 0;     // values that are f16's largest, 65504, or its infinities

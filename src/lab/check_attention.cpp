@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/check.h"
+#include "nn/rotary.h"
 
 namespace plumb {
 namespace {
@@ -50,7 +51,7 @@ void width_does_not_divide(const CheckSubject& s, Findings& f) {
 
 void odd_head_dim(const CheckSubject& s, Findings& f) {
   by_layers(s, f, [](const LayerView& v) -> std::optional<LayerFault> {
-    if (v.config.positions != Positions::rope || !v.layer.rotary || v.config.rope_fraction != 1) return {};
+    if (v.config.positions != Positions::rope || !v.layer.rotary || v.layer.rope.fraction != 1) return {};
     if (v.layer.heads < 1) return {};
     const bool derived = layer_config(v.config, v.side, v.index).head_dim == 0;
     if (v.layer.head_dim % 2 == 0 || (derived && v.config.width % v.layer.heads != 0)) return {};
@@ -92,7 +93,7 @@ void other_rope_style(const CheckSubject& s, Findings& f) {
       own / layers, other / layers);
   if (s.pass.loss > 0)
     found += fmt::format("; the text's loss is {:.4g}, and {:.4g}", s.pass.loss, s.pass.other_loss);
-  const bool interleaved = s.config->rope_interleaved;
+  const bool interleaved = s.config->layer.rope.interleaved;
   f.add("config.json: rope_interleaved", found,
         interleaved ? "halves are paired (false)" : "neighbours are paired (true)");
 }
@@ -100,15 +101,15 @@ void other_rope_style(const CheckSubject& s, Findings& f) {
 void base_too_small(const CheckSubject& s, Findings& f) {
   by_layers(s, f, [](const LayerView& v) -> std::optional<LayerFault> {
     const ModelConfig& c = v.config;
-    if (c.positions != Positions::rope || !v.layer.rotary || v.layer.head_dim < 2 || c.rope_base <= 0)
+    if (c.positions != Positions::rope || !v.layer.rotary || v.layer.head_dim < 2 || v.layer.rope.base <= 0)
       return {};
-    const double d = std::floor(static_cast<double>(v.layer.head_dim) * c.rope_fraction / 2) * 2;
+    const auto d = static_cast<double>(rotary_dim(v.layer));
     if (d < 2) return {};
-    const double longest = 2 * M_PI * std::pow(c.rope_base, (d - 2) / d) * c.rope_factor;
+    const double longest = 2 * M_PI * std::pow(v.layer.rope.base, (d - 2) / d) * v.layer.rope.factor;
     const int64_t reach = v.layer.window > 0 ? std::min(v.layer.window, c.max_length) : c.max_length;
     if (longest >= static_cast<double>(reach)) return {};
     return LayerFault{
-        fmt::format("base {:g}: the slowest pair turns once in {:.0f} positions", c.rope_base, longest),
+        fmt::format("base {:g}: the slowest pair turns once in {:.0f} positions", v.layer.rope.base, longest),
         fmt::format("at least the {} positions that are read", reach)};
   });
 }

@@ -68,13 +68,13 @@ std::vector<Case> attention_cases() {
       {"PL405", "random_weights_say_nothing", local_by_halves(true),
        [](Made& m) {
          m.tokenizer = true;
-         m.config.rope_interleaved = true;
+         m.config.layer.rope.interleaved = true;
        }},
       {"PL406", "ten_thousand_for_a_million",
        recipe([](ModelConfig& c, TrainOptions&) { c.max_length = 1 << 20; }),
        recipe([](ModelConfig& c, TrainOptions&) {
          c.max_length = 1 << 20;
-         c.rope_base = 1e9;
+         c.layer.rope.base = 1e9;
        })},
       {"PL407", "gpt2_table",
        [](Made& m) {

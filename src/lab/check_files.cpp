@@ -6,6 +6,7 @@
 
 #include "lab/check.h"
 #include "model/families.h"
+#include "model/tensor_names.h"
 
 namespace plumb {
 namespace {
@@ -46,15 +47,13 @@ void class_of_other_type(const CheckSubject& s, Findings& f) {
 
 void tensors_and_config_disagree(const CheckSubject& s, Findings& f) {
   if (!s.table || s.unsupported || s.tensors.empty()) return;
-  const Family& family = plumb::family(s.config->model_type);
-  const bool logits_row = !family.names.empty();
-  for (const auto& p : s.table->parameters().all()) {
-    const CheckTensor* t = s.find(p->name);
-    const std::string name = file_name(family, p->name);
+  const TensorNames names(*s.config, s.table->parameters());
+  for (const FileTensor& known : names.all()) {
+    const CheckTensor* t = s.find(known.parts[0]->name);
     if (!t) {
-      f.add(name, "no such tensor", "shape " + p->shape.str());
-    } else if (t->value.shape() != p->shape && !(logits_row && p->name == "head.logits_bias")) {
-      f.add(t->name, "shape " + t->value.shape().str(), "shape " + p->shape.str() + " by config.json");
+      f.add(known.name, "no such tensor", "shape " + known.shape.str());
+    } else if (t->stored_shape != known.shape) {
+      f.add(t->name, "shape " + t->stored_shape.str(), "shape " + known.shape.str() + " by config.json");
     }
   }
   for (const CheckTensor& t : s.tensors) {

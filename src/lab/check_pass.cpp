@@ -9,6 +9,7 @@
 #include "kernels/rope.h"
 #include "lab/trace_pass.h"
 #include "nn/depth.h"
+#include "nn/rotary.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 
@@ -85,12 +86,8 @@ Heads unturned(const LayerSite& l, bool query) {
 }
 
 void turn(const LayerSite& l, Heads& h, bool interleaved) {
-  const ModelConfig& c = l.model.config();
   const int64_t d = l.layer.head_dim, rows = static_cast<int64_t>(h.x.size()) / (h.heads * d);
-  const int64_t turned = static_cast<int64_t>(static_cast<double>(d) * c.rope_fraction) / 2 * 2;
-  std::vector<double> frequencies = rope_frequencies(c.rope_base, turned);
-  for (double& f : frequencies) f /= c.rope_factor;
-  const RopeTable table = rope_table(frequencies, rows);
+  const RotaryTable table = rotary_table(l.layer, rows);
   std::vector<int32_t> positions(static_cast<size_t>(rows));
   for (int64_t t = 0; t < rows; ++t) positions[t] = static_cast<int32_t>(t);
   rope({.x = h.x.data(),
@@ -98,10 +95,10 @@ void turn(const LayerSite& l, Heads& h, bool interleaved) {
         .row_stride = h.heads * d,
         .heads = h.heads,
         .head_dim = d,
-        .rotary_dim = turned,
+        .rotary_dim = table.rotary_dim,
         .interleaved = interleaved,
-        .cos = table.cos.data(),
-        .sin = table.sin.data(),
+        .cos = table.cos.f32(),
+        .sin = table.sin.f32(),
         .positions = positions.data()});
 }
 
@@ -159,8 +156,8 @@ CheckAttention attention_of(const LayerSite& l) {
                    .rotary = c.positions == Positions::rope && l.layer.rotary};
   if (!a.rotary) return a;
   Heads q = unturned(l, true), k = unturned(l, false);
-  turn(l, q, !c.rope_interleaved);
-  turn(l, k, !c.rope_interleaved);
+  turn(l, q, !l.layer.rope.interleaved);
+  turn(l, k, !l.layer.rope.interleaved);
   a.other_distance = attention_sums(l, q, k).distance;
   return a;
 }
@@ -216,7 +213,8 @@ std::vector<float> losses_of(const Transformer& model, const Tokens& tokens,
 // With the same weights under the other style of pairing dims beside it.
 void compare_losses(const Transformer& model, const Tokens& tokens, CheckPass& pass) {
   ModelConfig c = model.config();
-  c.rope_interleaved = !c.rope_interleaved;
+  c.layer.rope.interleaved = !c.layer.rope.interleaved;
+  for (LayerRun& run : c.decoder_runs) run.layer.rope.interleaved = !run.layer.rope.interleaved;
   Transformer other(c);
   const auto &from = model.parameters().all(), &to = other.parameters().all();
   for (size_t i = 0; i < to.size(); ++i) to[i]->value = from[i]->value;

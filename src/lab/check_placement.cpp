@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/check.h"
+#include "plumb/config_fields.h"
 
 namespace plumb {
 namespace {

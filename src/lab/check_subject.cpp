@@ -12,6 +12,7 @@
 #include "lab/check.h"
 #include "model/config_json.h"
 #include "model/families.h"
+#include "model/tensor_names.h"
 #include "model/weights.h"
 #include "plumb/error.h"
 
@@ -72,22 +73,25 @@ void measure(CheckTensor& t) {
 
 void read_tensors(CheckSubject& s) {
   std::optional<TensorNames> names;
-  if (s.table) names.emplace(family(s.config->model_type), s.table->parameters());
+  if (s.table) names.emplace(*s.config, s.table->parameters());
   for (const SafetensorsFile& file : open_weights(s.folder)) {
     for (const SafetensorsFile::Entry& entry : file.entries()) {
       const bool floats =
           entry.dtype == DType::f32 || entry.dtype == DType::f16 || entry.dtype == DType::bf16;
       if (!floats || entry.shape.numel() == 0) continue;
       if (names && names->ignored(entry.name)) continue;
-      CheckTensor t{.name = entry.name, .role = guessed_role(entry.name, entry.shape)};
-      t.value = file.tensor(entry);
-      if (names) {
-        t.parameter = names->parameter(entry.name);
-        t.copy = names->copy_of(entry.name) != nullptr;
+      const FileTensor* known = names ? names->tensor(entry.name) : nullptr;
+      const bool copy = names && names->copy_of(entry.name) != nullptr;
+      const bool fits = known && known->slices == 1 && entry.shape == known->shape;
+      for (size_t i = 0; i < (fits ? known->parts.size() : 1); ++i) {
+        CheckTensor t{.name = entry.name, .copy = copy, .role = guessed_role(entry.name, entry.shape)};
+        t.value = fits ? known->part(file.tensor(entry), i) : file.tensor(entry);
+        t.stored_shape = entry.shape;
+        if (known) t.parameter = known->parts[i];
         if (t.parameter) t.role = t.parameter->role;
+        measure(t);
+        s.tensors.push_back(std::move(t));
       }
-      measure(t);
-      s.tensors.push_back(std::move(t));
     }
   }
 }

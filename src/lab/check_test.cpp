@@ -117,7 +117,7 @@ TEST(Check, RotaryStyleOfAModelTrainedForAMoment) {
     ModelConfig config = sound_model().config;
     config.vocab_size = data.vocab_size();
     config.layer.heads = 2;
-    config.rope_interleaved = interleaved;
+    config.layer.rope.interleaved = interleaved;
     Model model = Model::create(config, 1);
     const std::string run = folder / (interleaved ? "neighbours" : "halves");
     Trainer(model, data, {.steps = 100, .batch = 4, .length = 32, .lr = 3e-3, .eval_every = 0}, run).run();

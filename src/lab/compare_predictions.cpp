@@ -9,6 +9,7 @@
 #include "lab/model_words.h"
 #include "lab/trace_attention.h"
 #include "nn/depth.h"
+#include "nn/rotary.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 
@@ -121,34 +122,27 @@ Tensor with_turned_rows(const Tensor& w, int64_t first, int64_t count) {
   return turned;
 }
 
-std::vector<double> frequencies_of(const ModelConfig& c, int64_t rotary_dim) {
-  std::vector<double> frequencies = rope_frequencies(c.rope_base, rotary_dim);
-  for (double& f : frequencies) f /= c.rope_factor;
-  return frequencies;
-}
-
 // q or k with token t turned by first + step * t positions, or back by them.
 struct Turn {
   int64_t first = 0, step = 0;
   bool back = false;
 };
-Tensor rotated(const ModelConfig& c, const Within& w, const Tensor& x, const Turn& turn) {
-  const int64_t d = w.layer.head_dim;
-  const auto rotary = static_cast<int64_t>(static_cast<double>(d) * c.rope_fraction) / 2 * 2;
+Tensor rotated(const LayerConfig& c, const Tensor& x, const Turn& turn) {
+  const int64_t d = c.head_dim;
   std::vector<int32_t> positions;
   for (int64_t t = 0; t < x.rows(); ++t)
     positions.push_back(static_cast<int32_t>(std::abs(turn.first + turn.step * t)));
-  const RopeTable table = rope_table(frequencies_of(c, rotary), *std::ranges::max_element(positions) + 1);
+  const RotaryTable table = rotary_table(c, *std::ranges::max_element(positions) + 1);
   Tensor y = x.clone();
   rope({.x = y.f32(),
         .rows = y.rows(),
         .row_stride = y.width(),
         .heads = y.width() / d,
         .head_dim = d,
-        .rotary_dim = rotary,
-        .interleaved = c.rope_interleaved,
-        .cos = table.cos.data(),
-        .sin = table.sin.data(),
+        .rotary_dim = table.rotary_dim,
+        .interleaved = c.rope.interleaved,
+        .cos = table.cos.f32(),
+        .sin = table.sin.f32(),
         .positions = positions.data(),
         .inverse = turn.back || turn.first < 0});
   return y;
@@ -267,7 +261,7 @@ std::vector<Prediction> without_norm(const Predictor& p, const Kept& place) {
     const bool rotary = c.positions == Positions::rope && w->layer.rotary && w->name.part == "attention";
     const Tensor projected = seen(quantity == "q" ? "query" : "key");
     return {{at + (quantity == "q" ? "query_norm" : "key_norm"),
-             rotary ? rotated(c, *w, projected, {0, 1}) : projected}};
+             rotary ? rotated(w->layer, projected, {0, 1}) : projected}};
   }
   if (quantity == "inner") return {{at + "norm_inner", seen(w->feed_forward ? "hidden" : "heads")}};
   if (quantity == "raw" && f.norm_inner && w->layer.parallel == Parallel::no) {
@@ -335,7 +329,7 @@ std::vector<Prediction> with_moved_positions(const Predictor& p, const Kept& pla
         if (auto moved = embedded_from(place.value, table, offset)) all.push_back(std::move(*moved));
       } else if (rotary) {
         all.push_back(
-            {fmt::format("{}", offset), rotated(c, *w, place.value, {offset, 0}), 0, place.value.rows()});
+            {fmt::format("{}", offset), rotated(w->layer, place.value, {offset, 0}), 0, place.value.rows()});
       }
     }
   }
@@ -347,10 +341,10 @@ std::vector<Prediction> with_other_pairing(const Predictor& p, const Kept& place
   const auto w = within(p, place.module);
   if (!w || w->name.part != "attention" || !(place.quantity == "q" || place.quantity == "k")) return {};
   if (c.positions != Positions::rope || !w->layer.rotary) return {};
-  ModelConfig paired = c;
-  paired.rope_interleaved = !c.rope_interleaved;
-  return {{paired.rope_interleaved ? "neighbours" : "halves",
-           rotated(paired, *w, rotated(c, *w, place.value, {0, 1, true}), {0, 1})}};
+  LayerConfig paired = w->layer;
+  paired.rope.interleaved = !paired.rope.interleaved;
+  return {{paired.rope.interleaved ? "neighbours" : "halves",
+           rotated(paired, rotated(w->layer, place.value, {0, 1, true}), {0, 1})}};
 }
 
 std::vector<Prediction> with_other_mask(const Predictor& p, const Kept& place) {

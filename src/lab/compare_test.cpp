@@ -363,7 +363,7 @@ TEST(Compare, OtherPairingOfRotaryDims) {
     ModelConfig c = small();
     c.layer.qk_norm = norm;
     const Model a = made(c);
-    c.rope_interleaved = !c.rope_interleaved;
+    c.layer.rope.interleaved = !c.layer.rope.interleaved;
     expect_fault(a, like(a, c), "decoder.0.attention.q", FaultKind::rotary_pairing);
   }
 }

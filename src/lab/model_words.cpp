@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "plumb/config_fields.h"
+
 namespace plumb {
 namespace {
 

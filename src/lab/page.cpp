@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/embedded.h"
 #include "lab/model_words.h"
+#include "plumb/config_fields.h"
 
 namespace plumb {
 

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "lab/battery.h"
 #include "lab/placement_diagram.h"
+#include "plumb/config_fields.h"
 
 namespace plumb {
 namespace {

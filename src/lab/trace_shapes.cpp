@@ -5,6 +5,7 @@
 #include "lab/sublayers.h"
 #include "lab/trace_data.h"
 #include "nn/depth.h"
+#include "plumb/config_fields.h"
 
 namespace plumb {
 namespace {

@@ -13,6 +13,7 @@
 #include "lab/trace_data.h"
 #include "lab/trace_table.h"
 #include "model/oracle.h"
+#include "plumb/config_fields.h"
 
 namespace plumb {
 namespace {

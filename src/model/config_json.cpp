@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "model/config_json.h"
 #include "plumb/config.h"
+#include "plumb/config_fields.h"
 #include "plumb/error.h"
 #include "plumb/suggest.h"
 
@@ -70,11 +71,12 @@ void read(const Json& j, const char* name, T& value) {
     if (!j.is_string()) wrong_type(name, j, "a text");
     value = j.get<std::string>();
   } else {
-    if (!j.is_array()) wrong_type(name, j, "a list of whole numbers");
+    if (!j.is_array()) wrong_type(name, j, "a list");
     value.clear();
     for (const Json& item : j) {
-      if (!item.is_number_integer()) wrong_type(name, j, "a list of whole numbers");
-      value.push_back(item.get<int64_t>());
+      typename T::value_type one{};
+      read(item, name, one);
+      value.push_back(std::move(one));
     }
   }
 }

@@ -97,7 +97,7 @@ std::vector<ParameterInfo> parameter_infos(const ModelConfig& config, const Para
   std::vector<ParameterInfo> infos;
   for (const auto& p : table.all()) {
     infos.push_back({.name = p->name,
-                     .file_name = file_name(f, p->name),
+                     .file_name = file_name(f, p->name).name,
                      .shape = p->shape.dims(),
                      .role = std::string(role_name(p->role)),
                      .stored = std::string(p->value.defined() ? dtype_name(p->value.dtype()) : ""),

@@ -6,6 +6,7 @@
 
 #include "model/small_model.h"
 #include "model/transformer.h"
+#include "plumb/config_fields.h"
 #include "tensor/memory.h"
 
 namespace plumb {

@@ -15,6 +15,16 @@
 namespace plumb {
 namespace {
 
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(at, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 constexpr const Family* kFamilies[] = {&kPlumbline, &kGpt2, &kLlama, &kBert, &kMarian};
 
 // Of no consequence to what a model computes when it runs.
@@ -44,6 +54,7 @@ void say_sublayer(const ModelConfig& config, Side side, int64_t index, SublayerP
   const SublayerFormula f = sublayer_formula(config, side, index, part);
   if (c.attention_scale == 0) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
   if (config.positions != Positions::rope) c.rotary = true;
+  if (config.positions != Positions::rope || !c.rotary) c.rope = {};
   if (c.experts == 0) {
     const LayerConfig dense;
     c.experts_per_token = dense.experts_per_token;
@@ -94,7 +105,6 @@ Said say(const ModelConfig& config) {
   const bool both = config.has_encoder() && config.has_decoder();
   const auto silent = [&](std::string_view name) {
     if (name == "model_type" || name == "final_norm" || of_layers.contains(name)) return true;
-    if (name.starts_with("rope_")) return config.positions != Positions::rope;
     if (name == "sinusoidal_split") return config.positions != Positions::sinusoidal;
     if (name == "depth_alpha") return config.base_layers == 0;
     if (name == "shared_embeddings" || name == "decoder_start_id") return !both;
@@ -156,27 +166,33 @@ const Family& family(const std::string& model_type) {
                           fmt::join(known, ", "), did_you_mean(model_type, known)));
 }
 
-std::string file_name(const Family& family, std::string_view parameter) {
-  if (family.names.empty()) return std::string(parameter);
-  // "decoder.12.attention" is looked up as "decoder.#.attention".
-  const size_t digits = parameter.find_first_of("0123456789");
-  const size_t end = digits == parameter.npos ? digits : parameter.find('.', digits);
-  std::string pattern(parameter), layer;
-  if (end != parameter.npos) {
-    layer = parameter.substr(digits, end - digits);
-    pattern.replace(digits, layer.size(), "#");
+FileName file_name(const Family& family, std::string_view parameter) {
+  if (family.names.empty()) return {std::string(parameter), {}};
+  // "decoder.12.feed_forward.experts.3.up" is looked up as "decoder.#.feed_forward.experts.*.up".
+  std::string pattern;
+  std::vector<std::string> numbers;
+  for (const std::string_view part : split(parameter, '.')) {
+    const bool number = part.find_first_not_of("0123456789") == part.npos;
+    pattern += pattern.empty() ? "" : ".";
+    pattern += !number ? part : numbers.empty() ? "#" : "*";
+    if (number) numbers.emplace_back(part);
   }
   const size_t dot = pattern.rfind('.');
   const std::string module = pattern.substr(0, dot), leaf = pattern.substr(dot + 1);
-  std::string found;
+  FileName found;
   for (const TensorName& name : family.names) {
     if (name.plumb == pattern) {
-      found = name.file;
+      found = {std::string(name.file), name.layout};
       break;
     }
-    if (name.plumb == module) found = fmt::format("{}.{}", name.file, leaf == "gain" ? "weight" : leaf);
+    if (name.plumb == module)
+      found = {fmt::format("{}.{}", name.file, leaf == "gain" ? "weight" : leaf), name.layout};
   }
-  if (const size_t at = found.find('#'); at != found.npos) found.replace(at, 1, layer);
+  const char marks[] = {'#', '*'};
+  for (size_t i = 0; i < numbers.size() && i < 2; ++i) {
+    const size_t at = found.name.find(marks[i]);
+    if (at != found.name.npos) found.name.replace(at, 1, numbers[i]);
+  }
   return found;
 }
 
@@ -254,18 +270,22 @@ ModelConfig family_default(const std::string& model_type) {
 }
 
 Activation activation_named(const JsonFields& fields, const char* key, const char* absent) {
-  constexpr std::pair<std::string_view, Activation> known[] = {
-      {"relu", Activation::relu},           {"gelu", Activation::gelu},
-      {"gelu_new", Activation::gelu_tanh},  {"gelu_pytorch_tanh", Activation::gelu_tanh},
-      {"gelu_fast", Activation::gelu_tanh}, {"silu", Activation::silu},
-      {"swish", Activation::silu}};
+  constexpr std::pair<std::string_view, Activation> known[] = {{"relu", Activation::relu},
+                                                               {"gelu", Activation::gelu},
+                                                               {"gelu_new", Activation::gelu_tanh},
+                                                               {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                                               {"gelu_fast", Activation::gelu_tanh},
+                                                               {"silu", Activation::silu},
+                                                               {"swish", Activation::silu},
+                                                               {"relu2", Activation::relu_squared},
+                                                               {"quick_gelu", Activation::gelu_sigmoid}};
   const std::string name = fields.text(key, absent);
   for (const auto& [text, activation] : known) {
     if (text == name) return activation;
   }
   throw Error(ErrorKind::unsupported,
               fmt::format("{}: {} \"{}\" is not supported; plumb has relu, gelu, gelu_new, "
-                          "gelu_pytorch_tanh, gelu_fast, silu and swish",
+                          "gelu_pytorch_tanh, gelu_fast, silu, swish, relu2 and quick_gelu",
                           fields.name(), key, name));
 }
 
@@ -279,6 +299,10 @@ std::string_view activation_name(Activation activation) {
       return "gelu_pytorch_tanh";
     case Activation::silu:
       return "silu";
+    case Activation::relu_squared:
+      return "relu2";
+    case Activation::gelu_sigmoid:
+      return "quick_gelu";
   }
   return "?";
 }

@@ -18,11 +18,21 @@
 
 namespace plumb {
 
+// How a tensor of a file differs from the parameter that it holds.
+struct Layout {
+  bool by_group = false;    // rows of Q, K and V: for each head of keys its queries, its key, its value
+  bool in_turns = false;    // rows of gate and up in turns
+  bool transposed = false;  // a matrix (in, out)
+  bool stacked = false;     // all experts in one tensor, along a first dimension
+  bool by_head = false;     // the file has a tensor for each head, at the * of its name
+};
+
 // Names in plumb's words and the file's. A module ("decoder.#.attention.output", # any layer) brings its
-// parameters with it: weight and bias as they are, a norm's gain as weight. A whole parameter's name comes
-// before its module's.
+// parameters with it: weight and bias as they are, a norm's gain as weight. A second number is a *
+// ("decoder.#.feed_forward.experts.*.up"). A whole parameter's name comes before its module's.
 struct TensorName {
   std::string_view plumb, file;
+  Layout layout{};
 };
 
 struct Family {
@@ -46,8 +56,12 @@ struct Family {
 const Family& family(const std::string& model_type);
 std::span<const Family* const> families();
 
-// The name of a parameter in the family's weight file; "" if the family has none.
-std::string file_name(const Family& family, std::string_view parameter);
+// Where the family's weight file has a parameter; the name is "" if nowhere.
+struct FileName {
+  std::string name;
+  Layout layout;
+};
+FileName file_name(const Family& family, std::string_view parameter);
 
 // A config.json's text, and the inverse. What a family's files can't say and running does not need (dropout,
 // init) goes into an object of its own, which other engines leave alone. `name` of the file, for messages.

@@ -6,7 +6,7 @@
 
 #include "base/test_support.h"
 #include "model/transformer.h"
-#include "model/weights.h"
+#include "model/tensor_names.h"
 #include "plumb/model.h"
 
 namespace plumb {
@@ -77,11 +77,11 @@ TEST(FamilyConfig, OldAndNewSpellingsOfRope) {
       config("llama", R"("rope_theta":500.0,"rope_scaling":{"type":"linear","factor":2})");
   const ModelConfig today =
       config("llama", R"("rope_parameters":{"rope_theta":500.0,"rope_type":"linear","factor":2.0})");
-  EXPECT_EQ(old.rope_base, 500);
-  EXPECT_EQ(old.rope_factor, 2);
+  EXPECT_EQ(old.layer.rope.base, 500);
+  EXPECT_EQ(old.layer.rope.factor, 2);
   EXPECT_EQ(old, today);
-  EXPECT_EQ(config("llama").rope_base, 10000);
-  EXPECT_EQ(config("llama", R"("rope_scaling":null)").rope_factor, 1);
+  EXPECT_EQ(config("llama").layer.rope.base, 10000);
+  EXPECT_EQ(config("llama", R"("rope_scaling":null)").layer.rope.scaling, RopeScaling::none);
 }
 
 TEST(FamilyConfig, WhatIsNotSupportedIsRefusedByName) {
@@ -90,7 +90,7 @@ TEST(FamilyConfig, WhatIsNotSupportedIsRefusedByName) {
   };
   refused("llama", R"("rope_scaling":{"rope_type":"yarn","factor":2})", "rope_type \"yarn\"");
   refused("llama", R"("rope_parameters":{"rope_type":"llama3"})", "rope_type \"llama3\"");
-  refused("llama", R"("hidden_act":"relu2")", "hidden_act \"relu2\"");
+  refused("llama", R"("hidden_act":"mish")", "hidden_act \"mish\"");
   refused("llama", R"("architectures":["LlamaForSequenceClassification"])", "LlamaForSequenceClassification");
   refused("llama", R"("quantization_config":{"bits":4})", "quantization_config");
   refused("gpt2", R"("add_cross_attention":true)", "add_cross_attention is true");
@@ -216,11 +216,11 @@ TEST(FamilyDefault, EveryFamilyFitsItself) {
     std::string why;
     EXPECT_TRUE(family_fits(c, &why)) << type << ": " << why;
     const Transformer model(c);
-    const TensorNames names(family(type), model.parameters());
+    const TensorNames names(c, model.parameters());
     std::set<std::string> files;
-    for (const auto& p : model.parameters().all()) {
-      EXPECT_EQ(names.parameter(names.name(*p)), p.get()) << p->name;
-      EXPECT_TRUE(files.insert(names.name(*p)).second) << names.name(*p) << " names two parameters";
+    for (const FileTensor& t : names.all()) {
+      EXPECT_EQ(names.tensor(t.name), &t);
+      EXPECT_TRUE(files.insert(t.name).second) << t.name << " names two parameters";
     }
   }
   EXPECT_THROW(family_default("mamba"), Error);
@@ -228,20 +228,26 @@ TEST(FamilyDefault, EveryFamilyFitsItself) {
   EXPECT_EQ(family_default("gpt2").dropout, 0);
 }
 
+// The parameter that a tensor of a file is; null where it is none.
+const Parameter* parameter(const TensorNames& names, const char* tensor) {
+  const FileTensor* t = names.tensor(tensor);
+  return t ? t->parts[0] : nullptr;
+}
+
 // Every tensor of a family, also untied and in every layer, has a name of its own.
 TEST(TensorNamesOf, PrefixesAndOldNorms) {
   const Transformer model(config("bert"));
-  const TensorNames names(kBert, model.parameters());
+  const TensorNames names(model.config(), model.parameters());
   const ParameterTable& table = model.parameters();
   const Parameter* gain = table.find("encoder.1.attention.norm_out.gain");
   ASSERT_NE(gain, nullptr);
-  EXPECT_EQ(names.parameter("bert.encoder.layer.1.attention.output.LayerNorm.weight"), gain);
-  EXPECT_EQ(names.parameter("encoder.layer.1.attention.output.LayerNorm.weight"), gain);
-  EXPECT_EQ(names.parameter("bert.encoder.layer.1.attention.output.LayerNorm.gamma"), gain);
-  EXPECT_EQ(names.parameter("encoder.layer.1.attention.output.LayerNorm.beta"),
+  EXPECT_EQ(parameter(names, "bert.encoder.layer.1.attention.output.LayerNorm.weight"), gain);
+  EXPECT_EQ(parameter(names, "encoder.layer.1.attention.output.LayerNorm.weight"), gain);
+  EXPECT_EQ(parameter(names, "bert.encoder.layer.1.attention.output.LayerNorm.gamma"), gain);
+  EXPECT_EQ(parameter(names, "encoder.layer.1.attention.output.LayerNorm.beta"),
             table.find("encoder.1.attention.norm_out.bias"));
-  EXPECT_EQ(names.parameter("bert.bert.encoder.layer.1.attention.output.LayerNorm.weight"), nullptr);
-  EXPECT_EQ(names.parameter("encoder.layer.2.attention.output.LayerNorm.weight"), nullptr);
+  EXPECT_EQ(parameter(names, "bert.bert.encoder.layer.1.attention.output.LayerNorm.weight"), nullptr);
+  EXPECT_EQ(parameter(names, "encoder.layer.2.attention.output.LayerNorm.weight"), nullptr);
   EXPECT_EQ(names.copy_of("cls.predictions.decoder.weight"), table.find("token_embedding.weight"));
   EXPECT_EQ(names.copy_of("cls.predictions.decoder.bias"), table.find("head.bias"));
   EXPECT_TRUE(names.ignored("bert.pooler.dense.weight"));
@@ -250,19 +256,19 @@ TEST(TensorNamesOf, PrefixesAndOldNorms) {
 
 TEST(TensorNamesOf, B17_GammaAndBetaElsewhereStayWhatTheyAre) {
   const Transformer model(config("bert"));
-  const TensorNames names(kBert, model.parameters());
+  const TensorNames names(model.config(), model.parameters());
   for (const char* other :
        {"block.gamma", "bert.encoder.layer.0.gamma", "encoder.layer.0.output.dense.gamma",
         "encoder.layer.0.output.dense.beta", "encoder.layer.0.output.LayerNorm.gamma.weight"}) {
-    EXPECT_EQ(names.parameter(other), nullptr) << other;
+    EXPECT_EQ(parameter(names, other), nullptr) << other;
     EXPECT_FALSE(names.ignored(other)) << other;
   }
 }
 
 TEST(TensorNamesOf, UntiedHeadsAreNoCopies) {
   const Transformer model(config("gpt2", R"("tie_word_embeddings":false)"));
-  const TensorNames names(kGpt2, model.parameters());
-  EXPECT_EQ(names.parameter("lm_head.weight"), model.parameters().find("head.weight"));
+  const TensorNames names(model.config(), model.parameters());
+  EXPECT_EQ(parameter(names, "lm_head.weight"), model.parameters().find("head.weight"));
   EXPECT_TRUE(names.ignored("transformer.h.1.attn.bias"));
   EXPECT_TRUE(names.ignored("h.11.attn.masked_bias"));
   EXPECT_FALSE(names.ignored("h.1.attn.c_attn.bias"));

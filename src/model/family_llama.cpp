@@ -14,11 +14,12 @@ namespace {
 void read_rope(const JsonFields& f, ModelConfig& c) {
   const bool today = f.has("rope_parameters");
   const JsonFields rope = f.object(today ? "rope_parameters" : "rope_scaling");
-  c.rope_base = f.number("rope_theta", 10000);
-  if (today) c.rope_base = rope.number("rope_theta", c.rope_base);
+  c.layer.rope.base = f.number("rope_theta", 10000);
+  if (today) c.layer.rope.base = rope.number("rope_theta", c.layer.rope.base);
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
   if (type == "linear") {
-    c.rope_factor = rope.number("factor", 1);
+    c.layer.rope.scaling = RopeScaling::linear;
+    c.layer.rope.factor = rope.number("factor", 1);
   } else if (type != "default") {
     throw Error(
         ErrorKind::unsupported,
@@ -76,12 +77,12 @@ void write(const ModelConfig& c, OrderedJson& j) {
   j["attention_bias"] = l.attention_bias;
   j["mlp_bias"] = l.ffn_bias;
   // Both spellings: the older engines read the first two.
-  const bool linear = c.rope_factor != 1;
-  j["rope_theta"] = c.rope_base;
+  const bool linear = l.rope.scaling == RopeScaling::linear;
+  j["rope_theta"] = l.rope.base;
   j["rope_scaling"] = nullptr;
-  if (linear) j["rope_scaling"] = {{"type", "linear"}, {"rope_type", "linear"}, {"factor", c.rope_factor}};
-  j["rope_parameters"] = {{"rope_theta", c.rope_base}, {"rope_type", linear ? "linear" : "default"}};
-  if (linear) j["rope_parameters"]["factor"] = c.rope_factor;
+  if (linear) j["rope_scaling"] = {{"type", "linear"}, {"rope_type", "linear"}, {"factor", l.rope.factor}};
+  j["rope_parameters"] = {{"rope_theta", l.rope.base}, {"rope_type", linear ? "linear" : "default"}};
+  if (linear) j["rope_parameters"]["factor"] = l.rope.factor;
   j["tie_word_embeddings"] = c.tied_embeddings;
   j["attention_dropout"] = c.attention_dropout;
   j["initializer_range"] = c.init_std;

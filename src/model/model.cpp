@@ -75,7 +75,7 @@ Model Model::load(const std::string& folder) {
   const ModelConfig config = read_config(text, config_path);
   Model model;
   model.impl_ = std::make_unique<Impl>(config);
-  load_weights(folder, family(config.model_type), model.impl_->transformer.parameters());
+  load_weights(folder, config, model.impl_->transformer.parameters());
   const std::string generation = join_path(folder, "generation_config.json");
   const bool separate = path_exists(generation);
   GenerationDefaults& defaults = model.impl_->generation;
@@ -89,8 +89,7 @@ Model Model::load(const std::string& folder) {
 void Model::save(const std::string& folder, StoredType type) const {
   const std::string config_text = write_config(config(), torch_name(type));
   make_folder(folder);
-  save_weights(join_path(folder, "model.safetensors"), family(config().model_type),
-               transformer().parameters(), dtype_of(type));
+  save_weights(join_path(folder, "model.safetensors"), config(), transformer().parameters(), dtype_of(type));
   write_file_atomically(join_path(folder, "generation_config.json"), generation_to_json(generation()));
   write_file_atomically(join_path(folder, "config.json"), config_text);
 }

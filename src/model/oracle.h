@@ -122,6 +122,10 @@ class Model {
         return 0.5 * x * (1.0 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
       case Activation::silu:
         return x / (1.0 + std::exp(-x));
+      case Activation::relu_squared:
+        return real(x) > 0 ? x * x : S(0);
+      case Activation::gelu_sigmoid:
+        return x / (1.0 + std::exp(-1.702 * x));
     }
     return x;
   }
@@ -254,8 +258,9 @@ class Model {
     return y;
   }
 
-  void rotate(Matrix<S>& x, int64_t heads, int64_t dim, const Batch& b) const {
-    const auto rotary = static_cast<int64_t>(dim * c_.rope_fraction) / 2 * 2;
+  void rotate(Matrix<S>& x, int64_t heads, const LayerConfig& l, const Batch& b) const {
+    const int64_t dim = l.head_dim;
+    const auto rotary = static_cast<int64_t>(static_cast<Real>(dim) * l.rope.fraction) / 2 * 2;
     for (int64_t row = 0; row < b.batch; ++row) {
       int position = 0;
       for (int64_t t = 0; t < b.length; ++t) {
@@ -263,9 +268,9 @@ class Model {
         const int p = b.mask[r] ? position++ : 0;
         for (int64_t h = 0; h < heads; ++h) {
           for (int64_t i = 0; i < rotary / 2; ++i) {
-            const Real angle = p * std::pow(c_.rope_base, -2.0 * i / rotary);
-            S& a = x.at(r, h * dim + (c_.rope_interleaved ? 2 * i : i));
-            S& d = x.at(r, h * dim + (c_.rope_interleaved ? 2 * i + 1 : i + rotary / 2));
+            const Real angle = p * std::pow(l.rope.base, -2.0 * i / rotary);
+            S& a = x.at(r, h * dim + (l.rope.interleaved ? 2 * i : i));
+            S& d = x.at(r, h * dim + (l.rope.interleaved ? 2 * i + 1 : i + rotary / 2));
             const S u = a * std::cos(angle) - d * std::sin(angle),
                     v = a * std::sin(angle) + d * std::cos(angle);
             a = u;
@@ -318,8 +323,8 @@ class Model {
       k = head_norm(k, name + ".key_norm", l);
     }
     if (!memory && c_.positions == Positions::rope && l.rotary) {
-      rotate(q, l.heads, l.head_dim, b);
-      rotate(k, l.kv_heads, l.head_dim, b);
+      rotate(q, l.heads, l, b);
+      rotate(k, l.kv_heads, l, b);
     }
     Matrix<S> y(x.rows, q_width);
     const Real scale =

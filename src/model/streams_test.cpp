@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/test_support.h"
 #include "model/transformer.h"
+#include "plumb/config_fields.h"
 #include "plumb/error.h"
 #include "plumb/model.h"
 

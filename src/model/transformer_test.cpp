@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "model/oracle.h"
+#include "plumb/config_fields.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -112,9 +113,9 @@ std::vector<Case> cases() {
                        [&](ModelConfig& c) { c.positions = static_cast<Positions>(p); }));
   }
   all.push_back(with("rope interleaved and partial", [](ModelConfig& c) {
-    c.rope_interleaved = true;
-    c.rope_fraction = 0.5;
-    c.rope_base = 100;
+    c.layer.rope.interleaved = true;
+    c.layer.rope.fraction = 0.5;
+    c.layer.rope.base = 100;
   }));
   all.push_back(with("sinusoids split", [](ModelConfig& c) {
     c.positions = Positions::sinusoidal;

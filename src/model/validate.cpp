@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "plumb/config.h"
+#include "plumb/config_fields.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -47,16 +48,63 @@ void validate_attention(const ModelConfig& config, const LayerConfig& given, con
   if (c.head_dim <= 0) fail(fmt::format("head_dim is {}{}, and has to be at least 1", c.head_dim, at));
   not_negative("window", c.window);
   if (config.positions == Positions::rope && c.rotary) {
-    const double rotary = std::floor(static_cast<double>(c.head_dim) * config.rope_fraction);
+    const double rotary = std::floor(static_cast<double>(c.head_dim) * c.rope.fraction);
     if (!(rotary >= 2)) {
       fail(fmt::format(
           "rotary positions need at least 2 dims of a head, but head_dim {} * rope_fraction {} leaves {}{}",
-          c.head_dim, config.rope_fraction, rotary, at));
+          c.head_dim, c.rope.fraction, rotary, at));
     }
-    if (config.rope_fraction == 1 && c.head_dim % 2 != 0) {
+    if (c.rope.fraction == 1 && c.head_dim % 2 != 0) {
       fail(fmt::format("head_dim is {}{}, and rotary positions need an even one", c.head_dim, at));
     }
   }
+}
+
+void validate_rope(const RopeConfig& given, const RopeConfig& c, const std::string& at) {
+  const auto more = [&](const char* name, double value) {
+    if (!(value > 0)) fail(fmt::format("{} is {}{}, and has to be positive", name, value, at));
+    in_range(name, value);
+  };
+  more("rope_base", c.base);
+  more("rope_factor", c.factor);
+  if (!(c.fraction > 0 && c.fraction <= 1))
+    fail(fmt::format("rope_fraction is {}{}, and has to be in (0, 1]", c.fraction, at));
+  if (c.scaling == RopeScaling::none && c.factor != 1)
+    fail(fmt::format("rope_factor is {}{} without rope_scaling, which says how it is used", c.factor, at));
+  if (given.original_length < 0)
+    fail(fmt::format("rope_original_length is {}{}, and can't be negative", given.original_length, at));
+}
+
+// Fields that no module reads yet: an error, where they would be passed over in silence.
+void refuse_unbuilt(const ModelConfig& config, const LayerConfig& c) {
+  const auto refuse = [](const char* name, bool set) {
+    if (set) throw Error(ErrorKind::unsupported, fmt::format("{} is not supported yet", name));
+  };
+  const ModelConfig plain;
+  const LayerConfig& layer = plain.layer;
+  refuse("rope_scaling", c.rope.scaling != RopeScaling::none && c.rope.scaling != RopeScaling::linear);
+  refuse("rope_query_growth", c.rope.query_growth != 0);
+  refuse("qk_norm own-gains", c.qk_norm == QkNorm::own_gains);
+  refuse("qk_norm_late", c.qk_norm_late);
+  refuse("attention_softcap", c.attention_softcap != 0);
+  refuse("attention_sinks", c.attention_sinks);
+  refuse("qkv_limit", c.qkv_limit != 0);
+  refuse("kv_rank", c.kv_rank != 0 || c.q_rank != 0 || c.rope_dim != 0);
+  refuse("value_dim", c.value_dim != 0);
+  refuse("gate_up_fused", c.gate_up_fused);
+  refuse("ffn_limit", c.ffn_limit != 0 || c.up_offset != 0);
+  refuse("shared_width", c.shared_width != 0 || c.shared_gate);
+  refuse("router_bias", c.router_bias || c.router_correction);
+  refuse("router_scale", c.router_scale != 1);
+  refuse("router_groups", c.router_groups != 1 || c.router_top_groups != 1);
+  refuse("router_group_by", c.router_group_by != layer.router_group_by);
+  refuse("router_aux_joint", config.router_aux_joint);
+  refuse("alibi_max", config.alibi_max != plain.alibi_max || config.alibi_scaled);
+  refuse("position_offset", config.position_offset != 0);
+  refuse("embedding_width", config.embedding_width != 0);
+  refuse("logits_scale", config.logits_scale != 1 || config.logits_softcap != 0);
+  refuse("head", config.head != Head::none && config.head != Head::language_model);
+  refuse("labels", !config.labels.empty());
 }
 
 void validate_experts(const LayerConfig& c, const std::string& at) {
@@ -135,7 +183,9 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   const LayerConfig& given = layer_config(config, side, index);
   const LayerConfig c = resolved_layer(config, side, index);
   const std::string at = index == 0 ? "" : fmt::format(" in layer {}", index);
+  refuse_unbuilt(config, given);
   validate_attention(config, given, c, at);
+  validate_rope(given.rope, c.rope, at);
   validate_experts(c, at);
   if (c.ffn_width <= 0) fail(fmt::format("ffn_width is {}{}, and has to be at least 1", c.ffn_width, at));
   at_most("ffn_width", c.ffn_width, 1 << 24);
@@ -215,11 +265,6 @@ void validate(const ModelConfig& c) {
     fail("encoder_layers and decoder_layers are both 0: there is no model");
   validate_runs(c.encoder_runs, c.encoder_layers, "encoder");
   validate_runs(c.decoder_runs, c.decoder_layers, "decoder");
-  if (!(c.rope_base > 0)) fail(fmt::format("rope_base is {}, and has to be positive", c.rope_base));
-  if (!(c.rope_factor > 0)) fail(fmt::format("rope_factor is {}, and has to be positive", c.rope_factor));
-  if (!(c.rope_fraction > 0 && c.rope_fraction <= 1)) {
-    fail(fmt::format("rope_fraction is {}, and has to be in (0, 1]", c.rope_fraction));
-  }
   if (c.positions == Positions::sinusoidal && c.width % 2 != 0) {
     fail(fmt::format("width is {}, and sinusoidal positions need an even one", c.width));
   }

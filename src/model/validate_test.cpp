@@ -7,6 +7,7 @@
 
 #include "base/test_support.h"
 #include "model/small_model.h"
+#include "plumb/config_fields.h"
 
 namespace plumb::test {
 namespace {

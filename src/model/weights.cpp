@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
+#include "model/tensor_names.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -14,35 +17,6 @@ namespace {
 
 constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
-
-// The leaf after the last dot replaced.
-std::string with_leaf(const std::string& name, const char* leaf) {
-  return name.substr(0, name.rfind('.') + 1) + leaf;
-}
-
-// Digits between dots become "#".
-std::string pattern_of(const std::string& name) {
-  std::string pattern;
-  for (size_t i = 0; i < name.size();) {
-    const size_t end = std::min(name.find('.', i), name.size());
-    const std::string part = name.substr(i, end - i);
-    const bool number = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
-    pattern += number ? "#" : part;
-    if (end < name.size()) pattern += '.';
-    i = end + 1;
-  }
-  return pattern;
-}
-
-bool has_untied_head(const ParameterTable& table) {
-  return table.find("head.weight") != nullptr;
-}
-
-// The shape in the family's file: published ones store a bias on logits as one row.
-Shape file_shape(const Family& family, const Parameter& p) {
-  if (!family.names.empty() && p.name == "head.logits_bias") return {1, p.shape[0]};
-  return p.shape;
-}
 
 bool is_float(DType t) {
   return t == DType::f32 || t == DType::f16 || t == DType::bf16;
@@ -105,36 +79,35 @@ namespace {
 
 class Loader {
  public:
-  Loader(const Family& family, ParameterTable& table)
-      : family_(family), table_(table), names_(family, table) {}
+  Loader(const ModelConfig& config, const ParameterTable& table)
+      : type_(config.model_type), names_(config, table) {}
 
   void add(const SafetensorsFile& file, const SafetensorsFile::Entry& entry) {
-    if (Parameter* p = names_.parameter(entry.name)) {
-      set(*p, file, entry);
-    } else if (Parameter* other = names_.replaced(entry.name)) {
+    if (const FileTensor* t = names_.tensor(entry.name)) {
+      set(*t, file, entry);
+    } else if (const FileTensor* other = names_.replaced(entry.name)) {
       replaced_.push_back({other, &file, &entry});
     } else if (Parameter* original = names_.copy_of(entry.name)) {
       copies_.push_back({original, file.path(), entry.name, file.tensor(entry)});
     } else if (!names_.ignored(entry.name)) {
       throw Error(ErrorKind::file,
                   fmt::format("{}: tensor {} {} has no place in the {} model that config.json describes",
-                              file.path(), quote_json(entry.name), entry.shape.str(), family_.type));
+                              file.path(), quote_json(entry.name), entry.shape.str(), type_));
     }
   }
 
   void finish(const std::string& folder) {
     for (const Replaced& r : replaced_) {
-      if (!values_.contains(r.parameter)) set(*r.parameter, *r.file, *r.entry);
+      if (!sources_.contains(r.tensor)) set(*r.tensor, *r.file, *r.entry);
     }
     int64_t missing = 0;
-    const Parameter* first = nullptr;
-    for (const auto& p : table_.all()) {
-      if (values_.contains(p.get())) continue;
-      if (missing++ == 0) first = p.get();
+    const FileTensor* first = nullptr;
+    for (const FileTensor& t : names_.all()) {
+      if (!sources_.contains(&t) && missing++ == 0) first = &t;
     }
     if (missing > 0) {
-      throw Error(ErrorKind::file, fmt::format("{}: the weights lack tensor \"{}\" {}{}", folder,
-                                               names_.name(*first), file_shape(family_, *first).str(),
+      throw Error(ErrorKind::file, fmt::format("{}: the weights lack tensor \"{}\" {}{}", folder, first->name,
+                                               first->shape.str(),
                                                missing > 1 ? fmt::format(" and {} more", missing - 1) : ""));
     }
     for (const Copy& copy : copies_) check(copy);
@@ -146,115 +119,74 @@ class Loader {
 
  private:
   struct Copy {
-    const Parameter* original;
+    Parameter* original;
     std::string file, name;
     Tensor value;
   };
 
   // A tensor that is read only where the one that replaces it is not there.
   struct Replaced {
-    Parameter* parameter;
+    const FileTensor* tensor;
     const SafetensorsFile* file;
     const SafetensorsFile::Entry* entry;
   };
 
-  void set(Parameter& p, const SafetensorsFile& file, const SafetensorsFile::Entry& entry) {
+  void set(const FileTensor& t, const SafetensorsFile& file, const SafetensorsFile::Entry& entry) {
     const std::string tensor = fmt::format("{}: tensor {}", file.path(), quote_json(entry.name));
-    if (const Shape expected = file_shape(family_, p); entry.shape != expected) {
+    if (entry.shape != t.shape) {
       throw Error(ErrorKind::file, fmt::format("{} has the shape {}, but by config.json it is {}", tensor,
-                                               entry.shape.str(), expected.str()));
+                                               entry.shape.str(), t.shape.str()));
     }
     if (!is_float(entry.dtype)) {
       throw Error(ErrorKind::unsupported,
                   fmt::format("{} is stored as {}; plumb reads weights in F32, F16 and BF16", tensor,
                               dtype_name(entry.dtype)));
     }
-    const auto [place, fresh] = values_.emplace(&p, file.tensor(entry).reshape(p.shape));
+    const auto [place, fresh] = sources_.emplace(&t, entry.name);
     if (!fresh) {
-      throw Error(ErrorKind::file, fmt::format("{} is there twice, also as \"{}\"", tensor, sources_.at(&p)));
+      throw Error(ErrorKind::file, fmt::format("{} is there twice, also as \"{}\"", tensor, place->second));
     }
-    sources_[&p] = entry.name;
+    const Tensor stored = file.tensor(entry);
+    if (t.slices > 1) return set_slice(t, stored);
+    for (size_t i = 0; i < t.parts.size(); ++i) {
+      values_[t.parts[i]] = t.part(stored, i);
+      named_[t.parts[i]] = entry.name;
+    }
+  }
+
+  // Slices may be of several dtypes, so they meet in f32.
+  void set_slice(const FileTensor& t, const Tensor& stored) {
+    Parameter* p = t.parts[0];
+    Tensor& whole = values_[p];
+    if (!whole.defined()) whole = Tensor::empty(p->shape);
+    const Tensor slice = owned_f32(stored);
+    std::copy_n(slice.f32(), slice.numel(), whole.f32() + t.slice * slice.numel());
   }
 
   void check(const Copy& copy) const {
-    const Tensor& original = values_.at(const_cast<Parameter*>(copy.original));
+    const Tensor& original = values_.at(copy.original);
     const bool same = copy.value.dtype() == original.dtype() && copy.value.numel() == original.numel() &&
                       std::memcmp(copy.value.raw(), original.raw(), original.bytes()) == 0;
     if (same) return;
     throw Error(
         ErrorKind::file,
         fmt::format("{}: tensor {} differs from \"{}\", to which config.json ties it (tie_word_embeddings)",
-                    copy.file, quote_json(copy.name), sources_.at(copy.original)));
+                    copy.file, quote_json(copy.name), named_.at(copy.original)));
   }
 
-  const Family& family_;
-  ParameterTable& table_;
+  std::string type_;
   TensorNames names_;
+  std::map<const FileTensor*, std::string> sources_;  // the name under which the file has it
   std::map<Parameter*, Tensor> values_;
-  std::map<const Parameter*, std::string> sources_;
+  std::map<const Parameter*, std::string> named_;
   std::vector<Copy> copies_;
   std::vector<Replaced> replaced_;
 };
 
 }  // namespace
 
-TensorNames::TensorNames(const Family& family, const ParameterTable& table) : family_(family) {
-  for (const auto& p : table.all()) {
-    const std::string file = bare(file_name(family, p->name));
-    PLUMB_CHECK(!file.empty(), "{} has no name in files of model_type {}", p->name, family.type);
-    parameters_[file] = p.get();
-  }
-  if (family.names.empty()) return;
-  for (const auto& p : table.all()) {
-    if (p->role != Role::gain) continue;
-    const std::string file = bare(file_name(family, p->name));
-    parameters_.emplace(with_leaf(file, "gamma"), p.get());
-    if (Parameter* bias = table.find(with_leaf(p->name, "bias")))
-      parameters_.emplace(with_leaf(file, "beta"), bias);
-  }
-  for (const TensorName& copy : family.copies) {
-    Parameter* original = table.find(copy.plumb);
-    if (original) copies_.emplace(bare(copy.file), original);
-  }
-  if (!has_untied_head(table)) return;
-  for (const TensorName& own : family.untied) {
-    Parameter* p = table.find(own.plumb);
-    if (!p) continue;
-    const std::string usual = bare(file_name(family, p->name));
-    parameters_.erase(usual);
-    replaced_.emplace(usual, p);
-    parameters_.emplace(bare(own.file), p);
-  }
-}
-
-std::string TensorNames::bare(std::string_view tensor) const {
-  if (!family_.prefix.empty() && tensor.starts_with(family_.prefix))
-    tensor.remove_prefix(family_.prefix.size());
-  return std::string(tensor);
-}
-
-Parameter* TensorNames::parameter(std::string_view tensor) const {
-  const auto it = parameters_.find(bare(tensor));
-  return it == parameters_.end() ? nullptr : it->second;
-}
-
-Parameter* TensorNames::replaced(std::string_view tensor) const {
-  const auto it = replaced_.find(bare(tensor));
-  return it == replaced_.end() ? nullptr : it->second;
-}
-
-Parameter* TensorNames::copy_of(std::string_view tensor) const {
-  const auto it = copies_.find(bare(tensor));
-  return it == copies_.end() ? nullptr : it->second;
-}
-
-bool TensorNames::ignored(std::string_view tensor) const {
-  const std::string pattern = pattern_of(bare(tensor));
-  return std::find(family_.ignored.begin(), family_.ignored.end(), pattern) != family_.ignored.end();
-}
-
-void load_weights(const std::string& folder, const Family& family, ParameterTable& table) {
-  Loader loader(family, table);
+void load_weights(const std::string& folder, const ModelConfig& config, ParameterTable& table) {
+  Loader loader(config, table);
   const std::vector<SafetensorsFile> files = open_weights(folder);
   for (const SafetensorsFile& file : files) {
     for (const auto& entry : file.entries()) loader.add(file, entry);
@@ -262,13 +194,15 @@ void load_weights(const std::string& folder, const Family& family, ParameterTabl
   loader.finish(folder);
 }
 
-void save_weights(const std::string& path, const Family& family, const ParameterTable& table, DType stored) {
+void save_weights(const std::string& path, const ModelConfig& config, const ParameterTable& table,
+                  DType stored) {
   std::vector<SavedTensor> tensors;
-  for (const auto& p : table.all()) {
-    tensors.push_back({file_name(family, p->name), p->value.reshape(file_shape(family, *p)), stored});
+  const TensorNames names(config, table);
+  for (const FileTensor& t : names.all()) {
+    tensors.push_back({t.name, t.in_file([](const Parameter& p) { return p.value; }), stored});
   }
-  for (const TensorName& own : family.untied) {
-    const Parameter* p = has_untied_head(table) ? table.find(own.plumb) : nullptr;
+  for (const TensorName& own : family(config.model_type).untied) {
+    const Parameter* p = table.find("head.weight") ? table.find(own.plumb) : nullptr;
     if (p) tensors.push_back({std::string(own.file), p->value, stored});
   }
   write_safetensors(path, std::move(tensors));

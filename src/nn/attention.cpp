@@ -29,7 +29,7 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
       window_(kind == Kind::self ? c.window : 0),
       qk_norm_(c.qk_norm),
       rotary_(kind == Kind::self && b.config.positions == Positions::rope && c.rotary),
-      interleaved_(b.config.rope_interleaved),
+      interleaved_(c.rope.interleaved),
       scale_(c.attention_scale != 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(c.head_dim))),
       dropout_(b.config.attention_dropout),
       dropout_site_(b.site()) {

@@ -9,21 +9,16 @@
 #include "nn/column_scale.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
+#include "nn/rotary.h"
 #include "nn/sequence.h"
 #include "ops/attention.h"
 
 namespace plumb {
 
-// The model's rotary tables, shared by its layers.
-struct RotaryTables {
-  Tensor cos, sin;  // (max_length, rotary_dim / 2)
-  int64_t rotary_dim = 0;
-};
-
 struct AttentionPass {
   const Sequence* tokens = nullptr;
   bool causal = false;
-  const RotaryTables* rotary = nullptr;  // null: none
+  const RotaryTable* rotary = nullptr;  // null: none
   // Self-attention with a cache: its layer, how many slots were filled, and the mask over all slots.
   LayerCache* cache = nullptr;
   int64_t cached = 0;

@@ -140,9 +140,12 @@ LayerConfig resolved_layer(const ModelConfig& config, Side side, int64_t index) 
   LayerConfig c = layer_config(config, side, index);
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   if (c.head_dim == 0 && c.heads > 0) c.head_dim = config.width / c.heads;
+  if (c.value_dim == 0) c.value_dim = c.head_dim;
+  if (c.rope.original_length == 0) c.rope.original_length = config.max_length;
   if (c.ffn_width == 0) {
     c.ffn_width = c.gated ? (config.width * 8 / 3 + 63) / 64 * 64 : 4 * config.width;
   }
+  if (c.shared_width == 0) c.shared_width = c.ffn_width;
   if (c.placement == Placement::fixup && c.norm != NormKind::none) c.norm = NormKind::shift;
   if (c.placement == Placement::ngpt) {  // ScaleNorm without its gain is x / |x|
     c.norm = NormKind::scale_norm;

@@ -1,22 +1,12 @@
 #include "nn/stack.h"
 
-#include "kernels/rope.h"
+#include <algorithm>
+
 #include "ops/embedding.h"
 #include "ops/streams.h"
 
 namespace plumb {
 namespace {
-
-RotaryTables rotary_tables(const ModelConfig& config, int64_t head_dim) {
-  RotaryTables t;
-  t.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * config.rope_fraction) / 2 * 2;
-  std::vector<double> frequencies = rope_frequencies(config.rope_base, t.rotary_dim);
-  for (double& f : frequencies) f /= config.rope_factor;
-  const RopeTable table = rope_table(frequencies, config.max_length);
-  t.cos = Tensor::of<float>({config.max_length, t.rotary_dim / 2}, table.cos);
-  t.sin = Tensor::of<float>({config.max_length, t.rotary_dim / 2}, table.sin);
-  return t;
-}
 
 // Gives what arrived at a result to the tensor that was made again; nothing where it and all below are
 // frozen.
@@ -31,9 +21,7 @@ void hand_gradient(const std::shared_ptr<Gradient>& from, const Tensor& to) {
 Stack::Stack(const Builder& b, Side side) : side_(side), name_(b.prefix) {
   const int64_t count = side == Side::encoder ? b.config.encoder_layers : b.config.decoder_layers;
   for (int64_t i = 0; i < count; ++i) layers_.emplace_back(b.child(std::to_string(i)), side, i);
-  if (b.config.positions == Positions::rope) {
-    rotary_ = rotary_tables(b.config, resolved_layer(b.config, side, 0).head_dim);
-  }
+  add_rotary(b);
   if (has_final_norm(b.config, side)) {
     final_norm_.emplace(b.child("final_norm"), resolved_layer(b.config, side, count - 1), b.config.width);
   }
@@ -41,10 +29,28 @@ Stack::Stack(const Builder& b, Side side) : side_(side), name_(b.prefix) {
   streams_ = sublayer_formula(b.config, side, 0).streams;
 }
 
+void Stack::add_rotary(const Builder& b) {
+  std::vector<LayerConfig> made;
+  rotary_of_.reserve(layers_.size());
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const LayerConfig c = resolved_layer(b.config, side_, static_cast<int64_t>(i));
+    if (b.config.positions != Positions::rope || !c.rotary) {
+      rotary_of_.push_back(-1);
+      continue;
+    }
+    const auto same = [&](const LayerConfig& o) { return o.head_dim == c.head_dim && o.rope == c.rope; };
+    auto it = std::ranges::find_if(made, same);
+    rotary_of_.push_back(it - made.begin());
+    if (it != made.end()) continue;
+    made.push_back(c);
+    rotary_.push_back(rotary_table(c, b.config.max_length));
+  }
+}
+
 AttentionPass Stack::attention_pass(const StackPass& pass, int64_t layer) const {
   AttentionPass a{.tokens = &pass.tokens,
                   .causal = side_ == Side::decoder,
-                  .rotary = rotary_.cos.defined() ? &rotary_ : nullptr};
+                  .rotary = rotary_of_[layer] < 0 ? nullptr : &rotary_[rotary_of_[layer]]};
   a.memory = pass.memory;
   a.memory_mask = pass.memory_mask;
   if (pass.cache) {

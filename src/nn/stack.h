@@ -22,6 +22,7 @@ class Stack {
   Tensor forward(Context& context, const Tensor& x, const StackPass& pass) const;
 
  private:
+  void add_rotary(const Builder& b);
   bool is_dropped(const Context& context, int64_t layer) const;
   AttentionPass attention_pass(const StackPass& pass, int64_t layer) const;
   Tensor merged(Context& context, Stream& stream) const;
@@ -29,7 +30,9 @@ class Stack {
   void recomputed(Context& context, Stream& stream, const Layer& layer, const AttentionPass& pass) const;
 
   Side side_;
-  RotaryTables rotary_;
+  // Of layers with the same head_dim and RopeConfig one, and which of them each layer reads (-1: none).
+  std::vector<RotaryTable> rotary_;
+  std::vector<int64_t> rotary_of_;
   std::deque<Layer> layers_;
   std::optional<Norm> final_norm_;
   double dual_ = 0;  // factor of the second stream

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "plumb/config_fields.h"
 #include "probe/test_model.h"
 
 namespace plumb::probe_test {

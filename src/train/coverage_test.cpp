@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "model/transformer.h"
+#include "plumb/config_fields.h"
 #include "train/test_run.h"
 
 namespace plumb {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "plumb/config_fields.h"
+
 namespace plumb {
 
 OrderedJson options_json(const TrainOptions& options) {
