@@ -84,7 +84,76 @@ std::string enum_name(E value) {
   return EnumNames<E>::names[static_cast<size_t>(value)];
 }
 
-// Lists every field once: visitor(name, field, help). Names are snake_case in config.json, dashed as flags.
+// Each of these lists every field once: visitor(name, field, help). Names are snake_case in config.json, dashed as
+// flags.
+template <class Config, class Visitor>
+void visit_rope(Config& c, Visitor&& v) {
+  v("rope_base", c.base, "base of the rotary frequencies");
+  v("rope_fraction", c.fraction, "part of a head that is rotated");
+  v("rope_interleaved", c.interleaved, "rotate neighbours instead of halves");
+  v("rope_scaling", c.scaling, "how rotary frequencies are changed for longer texts");
+  v("rope_factor", c.factor, "how many times longer those are");
+  v("rope_original_length", c.original_length, "length before (0: max_length)");
+  v("rope_low_frequency", c.low_frequency, "llama3: turns below which a frequency is divided");
+  v("rope_high_frequency", c.high_frequency, "llama3: turns above which a frequency is kept");
+  v("rope_beta_fast", c.beta_fast, "yarn: turns above which a frequency is kept");
+  v("rope_beta_slow", c.beta_slow, "yarn: turns below which a frequency is divided");
+  v("rope_truncate", c.truncate, "yarn: these bounds are whole pairs");
+  v("rope_attention_factor", c.attention_factor, "yarn, longrope: factor on cos and sin (0: derived)");
+  v("rope_mscale", c.mscale, "yarn: DeepSeek's factor on cos and sin (0: none)");
+  v("rope_mscale_all", c.mscale_all, "yarn: DeepSeek's factor on the attention's scale (0: none)");
+  v("rope_short_factors", c.short_factors, "longrope: by frequency, up to the original length");
+  v("rope_long_factors", c.long_factors, "longrope: by frequency, beyond it");
+  v("rope_query_growth", c.query_growth, "growth of queries beyond the original length");
+}
+
+template <class Config, class Visitor>
+void visit_attention(Config& c, Visitor&& v) {
+  v("heads", c.heads, "query heads");
+  v("kv_heads", c.kv_heads, "key/value heads (0: as many as heads)");
+  v("head_dim", c.head_dim, "width of a head (0: width / heads)");
+  v("window", c.window, "newest keys a query sees, itself included (0: all)");
+  v("rotary", c.rotary, "use rotary positions in this layer");
+  visit_rope(c.rope, v);
+  v("qk_norm", c.qk_norm, "norm on queries and keys");
+  v("qk_norm_late", c.qk_norm_late, "that norm comes after the rotation");
+  v("qkv_fused", c.qkv_fused, "one matrix for queries, keys and values");
+  v("attention_bias", c.attention_bias, "biases on the query, key and value projections");
+  v("attention_output_bias", c.attention_output_bias, "bias on the attention's output projection");
+  v("attention_scale", c.attention_scale, "factor on attention logits (0: 1/sqrt(head_dim))");
+  v("attention_softcap", c.attention_softcap, "bound on attention logits, by tanh (0: none)");
+  v("attention_sinks", c.attention_sinks, "a learned logit of each head that attends to nothing");
+  v("qkv_limit", c.qkv_limit, "bound that queries, keys and values are clamped to (0: none)");
+  v("kv_rank", c.kv_rank, "width of the latent that keys and values come from (0: none)");
+  v("q_rank", c.q_rank, "width of the latent that queries come from (0: none)");
+  v("rope_dim", c.rope_dim, "latent attention: dims of a head that are rotated");
+  v("value_dim", c.value_dim, "width of a head's values (0: head_dim)");
+}
+
+template <class Config, class Visitor>
+void visit_feed_forward(Config& c, Visitor&& v) {
+  v("ffn_width", c.ffn_width, "hidden width of the feed-forward (0: 4 width, gated: 8/3 width)");
+  v("activation", c.activation, "activation of the feed-forward");
+  v("gated", c.gated, "gated feed-forward: act(gate) * up");
+  v("gate_up_fused", c.gate_up_fused, "one matrix for gate and up");
+  v("ffn_bias", c.ffn_bias, "biases in the feed-forward");
+  v("ffn_limit", c.ffn_limit, "bound that gate and up are clamped to (0: none)");
+  v("up_offset", c.up_offset, "added to up");
+  v("experts", c.experts, "experts (0: a dense feed-forward)");
+  v("experts_per_token", c.experts_per_token, "experts that a token is sent to");
+  v("shared_experts", c.shared_experts, "experts that every token is sent to");
+  v("shared_width", c.shared_width, "hidden width of each of those (0: ffn_width)");
+  v("shared_gate", c.shared_gate, "a learned gate on their output");
+  v("router", c.router, "how router logits become weights");
+  v("router_normalize", c.router_normalize, "weights of the chosen experts sum to 1");
+  v("router_bias", c.router_bias, "a bias on router logits");
+  v("router_correction", c.router_correction, "an untrained bias on scores, for the choice alone");
+  v("router_scale", c.router_scale, "factor on the chosen experts' weights");
+  v("router_groups", c.router_groups, "groups of experts");
+  v("router_top_groups", c.router_top_groups, "groups that experts are chosen from");
+  v("router_group_by", c.router_group_by, "what a group is chosen by: its best expert's score or best two's");
+}
+
 template <class Config, class Visitor>
 void visit_layer(Config& c, Visitor&& v) {
   v("placement", c.placement, "where the norms stand: the sub-layer formula by name");
@@ -110,61 +179,8 @@ void visit_layer(Config& c, Visitor&& v) {
   v("norm_unit_offset", c.norm_unit_offset, "the stored gain is w where 1 + w is meant");
   v("reparam", c.reparam,
     "sigma: matrices W of the branches stand for gamma W / sigma(W), their spectral norm");
-  v("heads", c.heads, "query heads");
-  v("kv_heads", c.kv_heads, "key/value heads (0: as many as heads)");
-  v("head_dim", c.head_dim, "width of a head (0: width / heads)");
-  v("window", c.window, "newest keys a query sees, itself included (0: all)");
-  v("rotary", c.rotary, "use rotary positions in this layer");
-  v("rope_base", c.rope.base, "base of the rotary frequencies");
-  v("rope_fraction", c.rope.fraction, "part of a head that is rotated");
-  v("rope_interleaved", c.rope.interleaved, "rotate neighbours instead of halves");
-  v("rope_scaling", c.rope.scaling, "how rotary frequencies are changed for longer texts");
-  v("rope_factor", c.rope.factor, "how many times longer those are");
-  v("rope_original_length", c.rope.original_length, "length before (0: max_length)");
-  v("rope_low_frequency", c.rope.low_frequency, "llama3: turns below which a frequency is divided");
-  v("rope_high_frequency", c.rope.high_frequency, "llama3: turns above which a frequency is kept");
-  v("rope_beta_fast", c.rope.beta_fast, "yarn: turns above which a frequency is kept");
-  v("rope_beta_slow", c.rope.beta_slow, "yarn: turns below which a frequency is divided");
-  v("rope_truncate", c.rope.truncate, "yarn: these bounds are whole pairs");
-  v("rope_attention_factor", c.rope.attention_factor, "yarn, longrope: factor on cos and sin (0: derived)");
-  v("rope_mscale", c.rope.mscale, "yarn: DeepSeek's factor on cos and sin (0: none)");
-  v("rope_mscale_all", c.rope.mscale_all, "yarn: DeepSeek's factor on the attention's scale (0: none)");
-  v("rope_short_factors", c.rope.short_factors, "longrope: by frequency, up to the original length");
-  v("rope_long_factors", c.rope.long_factors, "longrope: by frequency, beyond it");
-  v("rope_query_growth", c.rope.query_growth, "growth of queries beyond the original length");
-  v("qk_norm", c.qk_norm, "norm on queries and keys");
-  v("qk_norm_late", c.qk_norm_late, "that norm comes after the rotation");
-  v("qkv_fused", c.qkv_fused, "one matrix for queries, keys and values");
-  v("attention_bias", c.attention_bias, "biases on the query, key and value projections");
-  v("attention_output_bias", c.attention_output_bias, "bias on the attention's output projection");
-  v("attention_scale", c.attention_scale, "factor on attention logits (0: 1/sqrt(head_dim))");
-  v("attention_softcap", c.attention_softcap, "bound on attention logits, by tanh (0: none)");
-  v("attention_sinks", c.attention_sinks, "a learned logit of each head that attends to nothing");
-  v("qkv_limit", c.qkv_limit, "bound that queries, keys and values are clamped to (0: none)");
-  v("kv_rank", c.kv_rank, "width of the latent that keys and values come from (0: none)");
-  v("q_rank", c.q_rank, "width of the latent that queries come from (0: none)");
-  v("rope_dim", c.rope_dim, "latent attention: dims of a head that are rotated");
-  v("value_dim", c.value_dim, "width of a head's values (0: head_dim)");
-  v("ffn_width", c.ffn_width, "hidden width of the feed-forward (0: 4 width, gated: 8/3 width)");
-  v("activation", c.activation, "activation of the feed-forward");
-  v("gated", c.gated, "gated feed-forward: act(gate) * up");
-  v("gate_up_fused", c.gate_up_fused, "one matrix for gate and up");
-  v("ffn_bias", c.ffn_bias, "biases in the feed-forward");
-  v("ffn_limit", c.ffn_limit, "bound that gate and up are clamped to (0: none)");
-  v("up_offset", c.up_offset, "added to up");
-  v("experts", c.experts, "experts (0: a dense feed-forward)");
-  v("experts_per_token", c.experts_per_token, "experts that a token is sent to");
-  v("shared_experts", c.shared_experts, "experts that every token is sent to");
-  v("shared_width", c.shared_width, "hidden width of each of those (0: ffn_width)");
-  v("shared_gate", c.shared_gate, "a learned gate on their output");
-  v("router", c.router, "how router logits become weights");
-  v("router_normalize", c.router_normalize, "weights of the chosen experts sum to 1");
-  v("router_bias", c.router_bias, "a bias on router logits");
-  v("router_correction", c.router_correction, "an untrained bias on scores, for the choice alone");
-  v("router_scale", c.router_scale, "factor on the chosen experts' weights");
-  v("router_groups", c.router_groups, "groups of experts");
-  v("router_top_groups", c.router_top_groups, "groups that experts are chosen from");
-  v("router_group_by", c.router_group_by, "what a group is chosen by: its best expert's score or best two's");
+  visit_attention(c, v);
+  visit_feed_forward(c, v);
 }
 
 template <class Config, class Visitor>

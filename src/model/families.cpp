@@ -126,7 +126,7 @@ Said say(const ModelConfig& config) {
 // The config that the family's files would give back.
 ModelConfig written_and_read(const Family& f, const ModelConfig& config) {
   OrderedJson j = OrderedJson::object();
-  f.write(config, j);
+  f.write(config, JsonObject(j));
   return f.read(JsonFields(Json(j), "config.json"));
 }
 
@@ -229,7 +229,7 @@ std::string write_config(const ModelConfig& config, std::string_view dtype) {
   j["architectures"] = {f.architecture};
   j["model_type"] = f.type;
   j["dtype"] = dtype;
-  f.write(config, j);
+  f.write(config, JsonObject(j));
   const OrderedJson here = training_fields(config), there = training_fields(written_and_read(f, config));
   for (const auto& [key, value] : here.items()) {
     if (value != there.at(key)) j[kTrainingKey][key] = value;
@@ -307,7 +307,8 @@ std::string_view activation_name(Activation activation) {
   return "?";
 }
 
-void refuse_unless(const JsonFields& fields, const char* key, const Json& neutral) {
+void refuse_unless(const JsonFields& fields, const char* key, const JsonValue& value) {
+  const Json neutral = value.json();
   if (!fields.has(key) || fields.raw(key) == neutral) return;
   throw Error(ErrorKind::unsupported, fmt::format("{}: {} is {}, and plumb supports only {}", fields.name(),
                                                   key, fields.raw(key).dump(), neutral.dump()));
@@ -324,7 +325,7 @@ void read_ids(const JsonFields& fields, ModelConfig& config) {
   config.pad_id = fields.id("pad_token_id", config.pad_id);
 }
 
-void write_ids(const ModelConfig& config, OrderedJson& out) {
+void write_ids(const ModelConfig& config, JsonObject out) {
   const auto id = [&](const char* key, int64_t value) {
     out[key] = nullptr;
     if (value >= 0) out[key] = value;

@@ -41,7 +41,7 @@ struct Family {
   // Missing keys have the defaults of the family's own implementation. Throws Error(config, unsupported).
   ModelConfig (*read)(const JsonFields& fields);
   // What read() reads, for a config that read() can give; the rest of a config is simply not said.
-  void (*write)(const ModelConfig& config, OrderedJson& out);
+  void (*write)(const ModelConfig& config, JsonObject out);
   std::string_view prefix;  // of the base model's tensors: files have it or lack it
   std::span<const TensorName> names;
   std::span<const TensorName> copies;  // file tensors that may repeat a tied parameter, bit for bit
@@ -75,10 +75,10 @@ extern const Family kGpt2, kLlama, kBert, kMarian, kPlumbline;
 Activation activation_named(const JsonFields& fields, const char* key, const char* absent);
 std::string_view activation_name(Activation activation);
 // Refuses a key that is there with another value than the neutral one.
-void refuse_unless(const JsonFields& fields, const char* key, const Json& neutral);
+void refuse_unless(const JsonFields& fields, const char* key, const JsonValue& neutral);
 // Says that training here goes without what the key asks for.
 void warn_unless_zero(const JsonFields& fields, const char* key);
 void read_ids(const JsonFields& fields, ModelConfig& config);  // bos, eos, pad; absent: as they are
-void write_ids(const ModelConfig& config, OrderedJson& out);
+void write_ids(const ModelConfig& config, JsonObject out);
 
 }  // namespace plumb

@@ -1,7 +1,5 @@
 // BERT (Devlin et al. 2018, 1810.04805): a post-norm encoder with learned positions, token types, a norm on
 // the embeddings, and a head for masked tokens.
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 
 namespace plumb {
@@ -47,7 +45,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::encoder, 0);
   j["vocab_size"] = c.vocab_size;
   j["hidden_size"] = c.width;

@@ -1,8 +1,6 @@
 // GPT-2 (Radford et al. 2019): pre-norm with LayerNorm, learned positions, tied embeddings; matrices are
 // stored (in, out), and queries, keys and values in one.
 #include <cmath>
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 
 namespace plumb {
@@ -58,7 +56,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   const bool by_layer = c.decoder_layers > 1 && l.attention_scale != 0 &&
                         resolved_layer(c, Side::decoder, 1).attention_scale == l.attention_scale / 2;

@@ -2,8 +2,6 @@
 // values.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 #include "plumb/error.h"
 
@@ -62,7 +60,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   j["vocab_size"] = c.vocab_size;
   j["hidden_size"] = c.width;
@@ -80,9 +78,16 @@ void write(const ModelConfig& c, OrderedJson& j) {
   const bool linear = l.rope.scaling == RopeScaling::linear;
   j["rope_theta"] = l.rope.base;
   j["rope_scaling"] = nullptr;
-  if (linear) j["rope_scaling"] = {{"type", "linear"}, {"rope_type", "linear"}, {"factor", l.rope.factor}};
-  j["rope_parameters"] = {{"rope_theta", l.rope.base}, {"rope_type", linear ? "linear" : "default"}};
-  if (linear) j["rope_parameters"]["factor"] = l.rope.factor;
+  JsonObject parameters = j.object("rope_parameters");
+  parameters["rope_theta"] = l.rope.base;
+  parameters["rope_type"] = linear ? "linear" : "default";
+  if (linear) {
+    JsonObject scaling = j.object("rope_scaling");
+    scaling["type"] = "linear";
+    scaling["rope_type"] = "linear";
+    scaling["factor"] = l.rope.factor;
+    parameters["factor"] = l.rope.factor;
+  }
   j["tie_word_embeddings"] = c.tied_embeddings;
   j["attention_dropout"] = c.attention_dropout;
   j["initializer_range"] = c.init_std;

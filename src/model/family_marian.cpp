@@ -1,8 +1,6 @@
 // Marian (Junczys-Dowmunt et al. 2018, 1804.00344), as the opus-mt models are published: a post-norm
 // encoder-decoder with fixed sinusoidal positions and one embedding for both sides and the head.
 #include <cmath>
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 
 namespace plumb {
@@ -65,7 +63,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig encoder = resolved_layer(c, Side::encoder, 0),
                     decoder = resolved_layer(c, Side::decoder, 0);
   j["is_encoder_decoder"] = true;

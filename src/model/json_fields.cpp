@@ -126,4 +126,18 @@ JsonFields JsonFields::object(const char* key) const {
   return {raw(key), name_ + ": " + key};
 }
 
+Json JsonValue::json() const {
+  return std::visit([](const auto& v) { return Json(v); }, value_);
+}
+
+void JsonObject::Field::operator=(const JsonValue& value) {
+  (*object_)[key_] = OrderedJson(value.json());
+}
+
+JsonObject JsonObject::object(const char* key) {
+  OrderedJson& inner = (*json_)[key];
+  if (!inner.is_object()) inner = OrderedJson::object();
+  return JsonObject(inner);
+}
+
 }  // namespace plumb

@@ -1,12 +1,18 @@
-// Typed look-ups in a JSON object that others wrote (config.json, generation_config.json). A key that is
+// Typed look-ups in a JSON object that others wrote (config.json, generation_config.json), and the making of
+// one. Whoever includes this does without <nlohmann/json.hpp>, which takes longer to compile than a family.
+//
+// A key that is
 // absent or null has the value that its reader gives as default; one of another type is Error(config) that
 // names file and key: a number written as text is not a number.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/json.h"
@@ -41,6 +47,50 @@ class JsonFields {
  private:
   std::shared_ptr<const Json> object_;
   std::string name_;
+};
+
+// What a key of config.json may hold, but for an object.
+class JsonValue {
+ public:
+  JsonValue(std::nullptr_t) {}
+  JsonValue(bool v) : value_(v) {}
+  JsonValue(int v) : value_(int64_t{v}) {}
+  JsonValue(int64_t v) : value_(v) {}
+  JsonValue(double v) : value_(v) {}
+  JsonValue(const char* v) : value_(std::string(v)) {}
+  JsonValue(std::string_view v) : value_(std::string(v)) {}
+  JsonValue(std::string v) : value_(std::move(v)) {}
+  JsonValue(std::vector<int64_t> v) : value_(std::move(v)) {}
+  JsonValue(std::vector<double> v) : value_(std::move(v)) {}
+  JsonValue(std::vector<std::string> v) : value_(std::move(v)) {}
+
+  Json json() const;
+
+ private:
+  std::variant<std::nullptr_t, bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+               std::vector<std::string>>
+      value_;
+};
+
+// An object that is being written: out["width"] = 64. It refers to the JSON that it was made of.
+class JsonObject {
+ public:
+  explicit JsonObject(OrderedJson& json) : json_(&json) {}
+
+  class Field {
+   public:
+    Field(OrderedJson& object, const char* key) : object_(&object), key_(key) {}
+    void operator=(const JsonValue& value);
+
+   private:
+    OrderedJson* object_;
+    const char* key_;
+  };
+  Field operator[](const char* key) { return {*json_, key}; }
+  JsonObject object(const char* key);  // the object there, made where there is none
+
+ private:
+  OrderedJson* json_;
 };
 
 }  // namespace plumb

@@ -85,7 +85,7 @@ void copy_row(const Tensor& from, int64_t row, const Tensor& to, int64_t at) {
 Tensor transpose_of(const Tensor& t) {
   const int64_t rows = t.size(0), columns = t.size(1);
   const size_t size = dtype_size(t.dtype());
-  const Tensor y = Tensor::empty({columns, rows}, t.dtype());
+  Tensor y = Tensor::empty({columns, rows}, t.dtype());
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
       std::memcpy(static_cast<char*>(y.raw()) + (c * rows + r) * size,
@@ -108,7 +108,7 @@ Tensor FileTensor::part(const Tensor& stored, size_t i) const {
   }
   if (transposed && t.shape().rank() == 2) t = transpose_of(t);
   if (rows.empty()) return t.reshape(p.shape);
-  const Tensor y = Tensor::empty(p.shape, t.dtype());
+  Tensor y = Tensor::empty(p.shape, t.dtype());
   for (size_t r = 0; r < rows.size(); ++r) copy_row(t, rows[r], y, static_cast<int64_t>(r));
   return y;
 }
