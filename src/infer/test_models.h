@@ -91,6 +91,23 @@ inline std::vector<Variant> variants() {
   add("QueryKeyNormWholeFused",
       [](ModelConfig& c) { c.layer.qk_norm = QkNorm::whole, c.layer.qkv_fused = true; });
   add("Experts", [](ModelConfig& c) { c.layer.experts = 4, c.layer.shared_experts = 1; });
+  add("LatentAttention", [](ModelConfig& c) {
+    c.layer.head_dim = 9;
+    c.layer.kv_rank = 10;
+    c.layer.q_rank = 7;
+    c.layer.rope_dim = 6;
+    c.layer.value_dim = 5;
+  });
+  add("ExpertsInGroups", [](ModelConfig& c) {
+    c.layer.experts = 6;
+    c.layer.router = Router::sigmoid;
+    c.layer.router_correction = c.layer.shared_gate = true;
+    c.layer.router_groups = 3;
+    c.layer.router_top_groups = 2;
+    c.layer.router_group_by = RouterGroup::best_two;
+    c.layer.shared_experts = 1;
+    c.layer.shared_width = 11;
+  });
   add("HyperConnections", [](ModelConfig& c) { c.layer.placement = Placement::hyper_connections; });
   add("ManifoldHyperConnections",
       [](ModelConfig& c) { c.layer.placement = Placement::mhc, c.layer.streams = 3; });

@@ -1,6 +1,8 @@
 #include "kernels/experts.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/check.h"
@@ -68,19 +70,46 @@ void softmax(int64_t n, const float* logits, float* p) {
     p[e] = static_cast<float>(std::exp(static_cast<double>(logits[e]) - top) / sum);
 }
 
-void choose(const RouteForward& a, const float* scores, int32_t* chosen) {
-  for (int64_t slot = 0; slot < a.top_k; ++slot) {
+// The k largest of score(0) .. score(n - 1), the larger first, ties to the lower.
+template <class Score>
+void choose_largest(int64_t n, int64_t k, const Score& score, int32_t* chosen) {
+  for (int64_t slot = 0; slot < k; ++slot) {
     int32_t best = -1;
     float best_score = 0;
-    for (int32_t e = 0; e < a.experts; ++e) {
-      const float score = scores[e] + (a.selection_bias ? a.selection_bias[e] : 0.0f);
-      if (best >= 0 && !(score > best_score)) continue;
-      if (std::find(chosen, chosen + slot, e) != chosen + slot) continue;
-      best = e;
-      best_score = score;
+    for (int32_t i = 0; i < n; ++i) {
+      const float s = score(i);
+      if (best >= 0 && !(s > best_score)) continue;
+      if (std::find(chosen, chosen + slot, i) != chosen + slot) continue;
+      best = i;
+      best_score = s;
     }
     chosen[slot] = best;
   }
+}
+
+// `groups` has room for all of them.
+void choose(const RouteForward& a, const float* scores, std::vector<int32_t>& groups, int32_t* chosen) {
+  const auto score = [&](int64_t e) { return scores[e] + (a.selection_bias ? a.selection_bias[e] : 0.0f); };
+  if (a.groups == 1) return choose_largest(a.experts, a.top_k, score, chosen);
+  const int64_t size = a.experts / a.groups;
+  const auto group_score = [&](int64_t g) {
+    constexpr float kNone = -std::numeric_limits<float>::infinity();
+    float first = kNone, second = kNone;
+    for (int64_t e = g * size; e < (g + 1) * size; ++e) {
+      const float s = score(e);
+      second = std::max(second, std::min(first, s));
+      first = std::max(first, s);
+    }
+    return a.group_score == GroupScore::best ? first : first + second;
+  };
+  groups.resize(a.top_groups);
+  choose_largest(a.groups, a.top_groups, group_score, groups.data());
+  // In order, so that ties still go to the lower expert.
+  std::sort(groups.begin(), groups.end());
+  const auto expert = [&](int64_t i) { return groups[i / size] * size + i % size; };
+  choose_largest(
+      a.top_groups * size, a.top_k, [&](int64_t i) { return score(expert(i)); }, chosen);
+  for (int64_t slot = 0; slot < a.top_k; ++slot) chosen[slot] = static_cast<int32_t>(expert(chosen[slot]));
 }
 
 double chosen_sum(int64_t top_k, const float* scores, const int32_t* chosen) {
@@ -89,7 +118,7 @@ double chosen_sum(int64_t top_k, const float* scores, const int32_t* chosen) {
   return sum;
 }
 
-void route_forward_row(const RouteForward& a, int64_t n) {
+void route_forward_row(const RouteForward& a, int64_t n, std::vector<int32_t>& groups) {
   const float* logits = a.logits + n * a.experts;
   float* scores = a.scores + n * a.experts;
   int32_t* chosen = a.chosen + n * a.top_k;
@@ -99,7 +128,7 @@ void route_forward_row(const RouteForward& a, int64_t n) {
     for (int64_t e = 0; e < a.experts; ++e)
       scores[e] = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logits[e]))));
   }
-  choose(a, scores, chosen);
+  choose(a, scores, groups, chosen);
   const double sum = a.normalise ? chosen_sum(a.top_k, scores, chosen) : 1;
   for (int64_t slot = 0; slot < a.top_k; ++slot) {
     a.weights[n * a.top_k + slot] =
@@ -136,8 +165,12 @@ void route_backward_row(const RouteBackward& a, int64_t n, std::vector<double>& 
 
 void route_forward(const RouteForward& a) {
   PLUMB_CHECK(a.top_k >= 1 && a.top_k <= a.experts, "top {} of {} experts", a.top_k, a.experts);
+  PLUMB_CHECK(a.groups >= 1 && a.experts % a.groups == 0 && a.top_groups >= 1 && a.top_groups <= a.groups &&
+                  a.top_k <= a.top_groups * (a.experts / a.groups),
+              "top {} of {} groups of {} experts", a.top_groups, a.groups, a.experts);
   for_blocks(a.rows, rows_per_block(16 * a.experts), [&](int64_t, int64_t first, int64_t last) {
-    for (int64_t n = first; n < last; ++n) route_forward_row(a, n);
+    std::vector<int32_t> groups;
+    for (int64_t n = first; n < last; ++n) route_forward_row(a, n, groups);
   });
 }
 
@@ -177,39 +210,31 @@ void combine_backward(const CombineBackward& a) {
   });
 }
 
-double load_balance(const LoadBalance& a) {
-  if (a.rows == 0) return 0;
-  const int64_t experts = a.experts, block = rows_per_block(16 * experts);
-  const double rows = static_cast<double>(a.rows);
-  const Scratch p(a.rows * experts);
-  std::vector<double> parts(block_count(a.rows, block) * experts);
-  for_blocks(a.rows, block, [&](int64_t b, int64_t first, int64_t last) {
+void add_probabilities(int64_t rows, int64_t experts, const float* logits, double* probability) {
+  const int64_t block = rows_per_block(16 * experts);
+  std::vector<double> parts(block_count(rows, block) * experts);
+  for_blocks(rows, block, [&](int64_t b, int64_t first, int64_t last) {
+    std::vector<float> p(experts);
     for (int64_t n = first; n < last; ++n) {
-      softmax(experts, a.logits + n * experts, p.data() + n * experts);
-      for (int64_t e = 0; e < experts; ++e) parts[b * experts + e] += p.data()[n * experts + e];
+      softmax(experts, logits + n * experts, p.data());
+      for (int64_t e = 0; e < experts; ++e) parts[b * experts + e] += p[e];
     }
   });
-  std::vector<double> share(experts);  // f_e
-  double aux = 0;
-  for (int64_t e = 0; e < experts; ++e) {
-    share[e] = static_cast<double>(a.offsets[e + 1] - a.offsets[e]) / rows;
-    double sum = 0;
-    for (size_t i = e; i < parts.size(); i += experts) sum += parts[i];
-    aux += static_cast<double>(experts) * share[e] * sum / rows;
-  }
-  if (!a.dlogits) return aux;
-  const double factor = a.coefficient * static_cast<double>(experts) / rows;
-  for_blocks(a.rows, block, [&](int64_t, int64_t first, int64_t last) {
+  for (size_t i = 0; i < parts.size(); ++i) probability[i % experts] += parts[i];
+}
+
+void probability_backward(const ProbabilityBackward& a) {
+  for_blocks(a.rows, rows_per_block(16 * a.experts), [&](int64_t, int64_t first, int64_t last) {
+    std::vector<float> p(a.experts);
     for (int64_t n = first; n < last; ++n) {
-      const float* pn = p.data() + n * experts;
+      softmax(a.experts, a.logits + n * a.experts, p.data());
       double mean = 0;
-      for (int64_t e = 0; e < experts; ++e) mean += share[e] * pn[e];
-      for (int64_t e = 0; e < experts; ++e) {
-        a.dlogits[n * experts + e] += static_cast<float>(factor * pn[e] * (share[e] - mean));
+      for (int64_t e = 0; e < a.experts; ++e) mean += a.weight[e] * p[e];
+      for (int64_t e = 0; e < a.experts; ++e) {
+        a.dlogits[n * a.experts + e] += static_cast<float>(p[e] * (a.weight[e] - mean));
       }
     }
   });
-  return aux;
 }
 
 }  // namespace plumb

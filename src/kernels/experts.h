@@ -11,9 +11,14 @@ namespace plumb {
 
 enum class RouterScore { softmax, sigmoid };
 
+// How a group of experts is scored: by the score of its best one (DeepSeek-V2, 2405.04434), or of its best
+// two (DeepSeek-V3).
+enum class GroupScore { best, best_two };
+
 // Scores (N, E) = softmax or sigmoid of the logits; the k largest of score + selection_bias are chosen, the
 // larger first, ties to the lower expert; weight = score (without the bias), divided by the sum of the k with
-// `normalise`, times `scaling`. 1 <= k <= E.
+// `normalise`, times `scaling`. 1 <= k <= E. With several groups, which are of E / groups neighbours each,
+// only the experts of the best top_groups of them are to choose from: k <= top_groups * E / groups.
 struct RouteForward {
   int64_t rows = 0, experts = 0, top_k = 0;
   RouterScore score = RouterScore::softmax;
@@ -24,6 +29,8 @@ struct RouteForward {
   float* scores = nullptr;                // (N, E)
   int32_t* chosen = nullptr;              // (N, k)
   float* weights = nullptr;               // (N, k)
+  int64_t groups = 1, top_groups = 1;
+  GroupScore group_score = GroupScore::best;
 };
 void route_forward(const RouteForward& a);
 
@@ -77,16 +84,19 @@ struct CombineBackward {
 };
 void combine_backward(const CombineBackward& a);
 
-// aux = E * sum over e of f_e * p_e: f_e = assignments to e / N (from the offsets), p_e = mean over tokens of
-// softmax of the logits, for either score. Returns aux; adds coefficient * d(aux)/d(logits) to dlogits unless
-// that is null (f is a constant). Balanced: k. No tokens: 0.
-struct LoadBalance {
+// The load-balancing loss (Switch, 2101.03961) is E * sum over e of f_e * p_e: f_e = assignments to e / N,
+// p_e = mean over tokens of the softmax of the logits, for either score. Balanced: k.
+//
+// probability (E) += the sum over tokens of the softmax of logits (N, E).
+void add_probabilities(int64_t rows, int64_t experts, const float* logits, double* probability);
+
+// dlogits += the gradient of sum over tokens and e of weight[e] * p_e, (N, E).
+struct ProbabilityBackward {
   int64_t rows = 0, experts = 0;
-  const float* logits = nullptr;     // (N, E)
-  const int64_t* offsets = nullptr;  // (E + 1), from group_by_expert
-  float coefficient = 0;
-  float* dlogits = nullptr;
+  const float* logits = nullptr;   // (N, E)
+  const double* weight = nullptr;  // (E)
+  float* dlogits = nullptr;        // (N, E)
 };
-double load_balance(const LoadBalance& a);
+void probability_backward(const ProbabilityBackward& a);
 
 }  // namespace plumb

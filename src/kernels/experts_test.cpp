@@ -157,32 +157,56 @@ TEST(Experts, CombineAndItsGradient) {
   for_each_target(check_combine);
 }
 
-TEST(Experts, LoadBalanceAndItsGradient) {
+TEST(Experts, ProbabilitiesAndTheirGradient) {
   const int64_t rows = 6, experts = 4;
-  const auto x = random_array(rows * experts, 1);
-  const std::vector<int64_t> offsets{0, 5, 5, 9, 12};  // two each of six tokens
-  const auto aux = [&](const Array<Complex>& z) {
-    Complex sum = 0;
+  const auto x = random_array(rows * experts, 1), weight = random_array(experts, 2);
+  const auto probabilities = [&]<class T>(const Array<T>& z) {
+    Array<T> sums(experts);
     for (int64_t n = 0; n < rows; ++n) {
-      const auto p =
-          score_row<Complex>({rows, experts, 2, RouterScore::softmax, false}, z.data() + n * experts);
-      for (int64_t e = 0; e < experts; ++e) {
-        sum += static_cast<double>(experts) * static_cast<double>(offsets[e + 1] - offsets[e]) / 6.0 * p[e] /
-               6.0;
-      }
+      const auto p = score_row<T>({rows, experts, 2, RouterScore::softmax, false}, z.data() + n * experts);
+      for (int64_t e = 0; e < experts; ++e) sums[e] += p[e];
     }
-    return sum;
+    return sums;
   };
   Floats logits(x), d(rows * experts, 1);
-  const double got = load_balance({rows, experts, logits.data(), offsets.data(), 0.5f, d.data()});
-  EXPECT_NEAR(got, aux({x.begin(), x.end()}).real(), 1e-6);
-  auto want = reference::gradient(x, aux);
-  for (double& v : want) v = 1 + 0.5 * v;
-  expect_close(d, want, 2e-7, "dlogits");
-  // Balanced probabilities: k, here 2, whatever the assignments.
-  Floats even(rows * experts, 0);
-  EXPECT_NEAR(load_balance({rows, experts, even.data(), offsets.data()}), 2, 1e-6);
-  EXPECT_EQ(load_balance({0, experts, even.data(), offsets.data()}), 0);
+  std::vector<double> got(experts, 0.5);
+  add_probabilities(rows, experts, logits.data(), got.data());
+  const auto want = probabilities(x);
+  for (int64_t e = 0; e < experts; ++e) EXPECT_NEAR(got[e], 0.5 + want[e], 1e-6);
+  probability_backward({rows, experts, logits.data(), weight.data(), d.data()});
+  auto slope = reference::gradient(
+      x, [&](const Array<Complex>& z) { return reference::weighted_sum(probabilities(z), weight); });
+  for (double& v : slope) v += 1;
+  expect_close(d, slope, 2e-7, "dlogits");
+}
+
+// By hand: groups {0, 1}, {2, 3}, {4, 5} of sigmoid scores near 1/2 and biases that alone decide.
+TEST(Experts, GroupsLimitTheChoice) {
+  Floats logits(6, 0.0f), bias({0.9f, 0.0f, 0.5f, 0.6f, 0.8f, 0.25f});
+  Floats scores(6), weights(3);
+  std::vector<int32_t> chosen(3);
+  RouteForward r{1,
+                 6,
+                 3,
+                 RouterScore::sigmoid,
+                 true,
+                 1,
+                 logits.data(),
+                 bias.data(),
+                 scores.data(),
+                 chosen.data(),
+                 weights.data(),
+                 3,
+                 2,
+                 GroupScore::best};
+  route_forward(r);  // best: 0.9, 0.6, 0.8
+  EXPECT_EQ(chosen, (std::vector<int32_t>{0, 4, 5}));
+  r.group_score = GroupScore::best_two;  // 0.9, 1.1, 1.05
+  route_forward(r);
+  EXPECT_EQ(chosen, (std::vector<int32_t>{4, 3, 2}));
+  r.top_groups = 3;
+  route_forward(r);
+  EXPECT_EQ(chosen, (std::vector<int32_t>{0, 4, 3}));
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ double attention_flops(const ModelConfig& config, int64_t length) {
     const LayerConfig c = resolved_layer(config, side, i);
     const int64_t keys = c.window > 0 ? std::min(c.window, length) : length;
     const bool cross = side == Side::decoder && config.has_encoder();
-    flops +=
-        4.0 * static_cast<double>(c.heads * c.head_dim) * static_cast<double>(keys + (cross ? length : 0));
+    flops += 2.0 * static_cast<double>(c.heads * (c.head_dim + c.value_dim)) *
+             static_cast<double>(keys + (cross ? length : 0));
   });
   return flops;
 }
@@ -73,20 +73,22 @@ int64_t kept_numbers(const ModelConfig& config, Side side, int64_t index) {
   const bool cross = side == Side::decoder && config.has_encoder();
   const int64_t sublayers = sublayers_of_layer(config, side);
   const int64_t norms = f.norm_in + f.norm_out;
-  const int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
+  const int64_t q = c.heads * c.head_dim, heads = c.heads * c.value_dim;
   const int64_t active = c.experts > 0 ? c.experts_per_token + c.shared_experts : 1;
+  const int64_t hidden =
+      c.experts > 0 ? c.experts_per_token * c.ffn_width + c.shared_experts * c.shared_width : c.ffn_width;
   int64_t kept = sublayers * config.width * (1 + norms + f.norm_branch);
   if (f.mixing != Mixing::none) {
     const int64_t n = f.streams, map = n * (n + 2);
     kept += sublayers * (2 * n * config.width + 2 * map + config.width);
   }
-  kept += (cross ? 2 : 1) * (2 * q + 2 * kv + c.heads);
-  kept += active * c.ffn_width * (c.gated ? 2 : 1);
+  kept += (cross ? 2 : 1) * (q + c.kv_heads * (c.head_dim + c.value_dim) + heads + c.heads);
+  kept += 2 * (c.q_rank + c.kv_rank) + c.rope_dim;
+  kept += hidden * (c.gated ? 2 : 1);
   if (c.experts > 0) kept += active * 2 * config.width + c.experts;
   // nGPT: the way from the stream to the branch, queries scaled twice, and the scaled hidden values.
-  if (f.unit)
-    kept += sublayers * config.width + (cross ? 4 : 2) * q + active * c.ffn_width * (c.gated ? 2 : 1);
-  if (f.norm_inner) kept += (cross ? 2 : 1) * q + 2 * active * c.ffn_width;
+  if (f.unit) kept += sublayers * config.width + (cross ? 4 : 2) * q + hidden * (c.gated ? 2 : 1);
+  if (f.norm_inner) kept += (cross ? 2 : 1) * heads + 2 * hidden;
   return kept;
 }
 
@@ -127,7 +129,9 @@ ModelCost model_cost(const ModelConfig& config, const ParameterTable& table, int
   each_layer(config, [&](Side side, int64_t i) {
     const LayerConfig c = resolved_layer(config, side, i);
     kept += kept_numbers(config, side, i);
-    if (side == Side::decoder) cost.cache_bytes_per_token += 2 * 4 * c.kv_heads * c.head_dim;
+    if (side == Side::decoder)
+      cost.cache_bytes_per_token +=
+          4 * (c.kv_rank > 0 ? c.kv_rank + c.rope_dim : 2 * c.kv_heads * c.head_dim);
   });
   cost.activation_bytes_per_token = 4 * kept;
   return cost;

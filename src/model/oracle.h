@@ -3,11 +3,13 @@
 // 1998): d loss / d theta = Im loss(theta + i h) / h, with h so small that nothing is rounded.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <map>
 #include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nn/attention.h"
@@ -108,7 +110,10 @@ class Model {
       total += (1 - smoothing) * (log_z - logits.at(r, targets[r])) + smoothing * (log_z - mean) +
                z * log_z * log_z;
     }
-    return count ? total / static_cast<Real>(count) + c_.router_aux * balance_ : S(0);
+    S balance = balance_;
+    for (size_t e = 0; e < assigned_.size(); ++e)
+      balance += static_cast<Real>(assigned_.size()) * assigned_[e] / routed_ * probability_[e] / routed_;
+    return count ? total / static_cast<Real>(count) + c_.router_aux * balance : S(0);
   }
 
  private:
@@ -260,7 +265,9 @@ class Model {
 
   void rotate(Matrix<S>& x, int64_t heads, const LayerConfig& l, const Batch& b) const {
     const int64_t dim = l.head_dim;
-    const auto rotary = static_cast<int64_t>(static_cast<Real>(dim) * l.rope.fraction) / 2 * 2;
+    const auto rotary =
+        l.kv_rank > 0 ? l.rope_dim : static_cast<int64_t>(static_cast<Real>(dim) * l.rope.fraction) / 2 * 2;
+    const int64_t first = l.kv_rank > 0 ? dim - rotary : 0;
     for (int64_t row = 0; row < b.batch; ++row) {
       int position = 0;
       for (int64_t t = 0; t < b.length; ++t) {
@@ -269,8 +276,8 @@ class Model {
         for (int64_t h = 0; h < heads; ++h) {
           for (int64_t i = 0; i < rotary / 2; ++i) {
             const Real angle = p * std::pow(l.rope.base, -2.0 * i / rotary);
-            S& a = x.at(r, h * dim + (l.rope.interleaved ? 2 * i : i));
-            S& d = x.at(r, h * dim + (l.rope.interleaved ? 2 * i + 1 : i + rotary / 2));
+            S& a = x.at(r, h * dim + first + (l.rope.interleaved ? 2 * i : i));
+            S& d = x.at(r, h * dim + first + (l.rope.interleaved ? 2 * i + 1 : i + rotary / 2));
             const S u = a * std::cos(angle) - d * std::sin(angle),
                     v = a * std::sin(angle) + d * std::cos(angle);
             a = u;
@@ -293,6 +300,38 @@ class Model {
     return by_head;
   }
 
+  // Latent attention: queries, keys and values before the rotation, every head with its copy of the shared
+  // key.
+  void latent(const Matrix<S>& x, const std::string& name, const LayerConfig& l, Matrix<S>& q, Matrix<S>& k,
+              Matrix<S>& v) const {
+    LayerConfig fixed = l;
+    fixed.norm_eps = 1e-6;
+    q = l.q_rank == 0 ? linear(x, name + ".query", l.heads * l.head_dim, false)
+                      : linear(norm(linear(x, name + ".query_latent", l.q_rank, false),
+                                    name + ".query_latent_norm", fixed, {}),
+                               name + ".query_up", l.heads * l.head_dim, false);
+    const Matrix<S> down = linear(x, name + ".latent", l.kv_rank + l.rope_dim, false);
+    Matrix<S> latent(x.rows, l.kv_rank);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t i = 0; i < l.kv_rank; ++i) latent.at(r, i) = down.at(r, i);
+    }
+    const int64_t plain = l.head_dim - l.rope_dim, each = plain + l.value_dim;
+    const Matrix<S> up =
+        linear(norm(latent, name + ".latent_norm", fixed, {}), name + ".key_value", l.heads * each, false);
+    k = Matrix<S>(x.rows, l.heads * l.head_dim);
+    v = Matrix<S>(x.rows, l.heads * l.value_dim);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t h = 0; h < l.heads; ++h) {
+        for (int64_t i = 0; i < l.head_dim; ++i) {
+          k.at(r, h * l.head_dim + i) =
+              i < plain ? up.at(r, h * each + i) : down.at(r, l.kv_rank + i - plain);
+        }
+        for (int64_t i = 0; i < l.value_dim; ++i)
+          v.at(r, h * l.value_dim + i) = up.at(r, h * each + plain + i);
+      }
+    }
+  }
+
   // `other` is what keys and values are made of: x itself, or the encoder's output.
   Matrix<S> attention(const Matrix<S>& x, const std::string& name, const LayerConfig& l, const Batch& b,
                       bool causal, const Matrix<S>* memory, const Batch* source, bool inner) {
@@ -300,7 +339,9 @@ class Model {
     const Matrix<S>& from = memory ? *memory : x;
     const Batch& keys = memory ? *source : b;
     Matrix<S> q, k, v;
-    if (l.qkv_fused && !memory) {
+    if (l.kv_rank > 0) {
+      latent(x, name, l, q, k, v);
+    } else if (l.qkv_fused && !memory) {
       const Matrix<S> all =
           linear(x, name + ".qkv", q_width + 2 * kv_width, false, {q_width, kv_width, kv_width});
       const auto columns = [&](int64_t first, int64_t width) {
@@ -326,7 +367,7 @@ class Model {
       rotate(q, l.heads, l, b);
       rotate(k, l.kv_heads, l, b);
     }
-    Matrix<S> y(x.rows, q_width);
+    Matrix<S> y(x.rows, l.heads * l.value_dim);
     const Real scale =
         l.attention_scale != 0 ? l.attention_scale : 1 / std::sqrt(static_cast<Real>(l.head_dim));
     for (int64_t row = 0; row < b.batch; ++row) {
@@ -354,9 +395,9 @@ class Model {
           }
           for (int64_t s = 0; s < keys.length; ++s) {
             if (weight[s] == S(0)) continue;
-            for (int64_t i = 0; i < l.head_dim; ++i) {
-              y.at(row * b.length + t, h * l.head_dim + i) +=
-                  weight[s] / sum * v.at(row * keys.length + s, g * l.head_dim + i);
+            for (int64_t i = 0; i < l.value_dim; ++i) {
+              y.at(row * b.length + t, h * l.value_dim + i) +=
+                  weight[s] / sum * v.at(row * keys.length + s, g * l.value_dim + i);
             }
           }
         }
@@ -397,6 +438,24 @@ class Model {
     return linear(h, name + ".down", c_.width, false);
   }
 
+  // Which experts may be chosen: all, or those of the best groups.
+  static std::vector<bool> open_experts(const LayerConfig& l, const std::vector<Real>& score) {
+    std::vector<bool> open(l.experts, l.router_groups == 1);
+    if (l.router_groups == 1) return open;
+    const int64_t size = l.experts / l.router_groups;
+    std::vector<std::pair<Real, int64_t>> groups;
+    for (int64_t g = 0; g < l.router_groups; ++g) {
+      std::vector<Real> of(score.begin() + g * size, score.begin() + (g + 1) * size);
+      std::sort(of.rbegin(), of.rend());
+      groups.emplace_back(-of[0] - (l.router_group_by == RouterGroup::best_two ? of[1] : 0), g);
+    }
+    std::sort(groups.begin(), groups.end());
+    for (int64_t i = 0; i < l.router_top_groups; ++i) {
+      for (int64_t e = 0; e < size; ++e) open[groups[i].second * size + e] = true;
+    }
+    return open;
+  }
+
   Matrix<S> experts(const Matrix<S>& x, const std::string& name, const LayerConfig& l, const Batch& b,
                     bool inner) {
     const Matrix<S> logits = linear(x, name + ".router", l.experts, false);
@@ -417,8 +476,15 @@ class Model {
                                                : 1.0 / (1.0 + std::exp(-logits.at(r, e)));
         order[e] = e;
       }
-      std::stable_sort(order.begin(), order.end(),
-                       [&](int64_t i, int64_t j) { return real(score[i]) > real(score[j]); });
+      std::vector<Real> preference(l.experts);
+      for (int64_t e = 0; e < l.experts; ++e) {
+        preference[e] = real(score[e]);
+        if (l.router_correction) preference[e] += real(w_.get(name + ".router.correction")[e]);
+      }
+      const std::vector<bool> open = open_experts(l, preference);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
+        return open[i] != open[j] ? open[i] : preference[i] > preference[j];
+      });
       S total = 0;
       for (int64_t k = 0; k < l.experts_per_token; ++k) total += score[order[k]];
       Matrix<S> one(1, x.width);
@@ -426,18 +492,39 @@ class Model {
       for (int64_t k = 0; k < l.experts_per_token; ++k) {
         const int64_t e = order[k];
         fraction[e] += 1 / rows;
-        const S weight = l.router_normalize ? score[e] / total : score[e];
+        const S weight = l.router_scale * (l.router_normalize ? score[e] / total : score[e]);
         const Matrix<S> out = feed_forward(one, name + ".experts." + std::to_string(e), l, inner);
         for (int64_t i = 0; i < x.width; ++i) y.at(r, i) += weight * out.at(0, i);
       }
     }
-    for (int64_t e = 0; e < l.experts; ++e)
-      balance_ += static_cast<Real>(l.experts) * fraction[e] * mean_probability[e];
+    add_balance(fraction, mean_probability, rows);
+    LayerConfig shared = l;
+    shared.ffn_width = l.shared_width;
+    const Matrix<S> gate = l.shared_gate ? linear(x, name + ".shared_gate", 1, false) : Matrix<S>();
     for (int64_t e = 0; e < l.shared_experts; ++e) {
-      const Matrix<S> out = feed_forward(x, name + ".shared." + std::to_string(e), l, inner);
-      for (size_t i = 0; i < y.v.size(); ++i) y.v[i] += out.v[i];
+      const Matrix<S> out = feed_forward(x, name + ".shared." + std::to_string(e), shared, inner);
+      for (size_t i = 0; i < y.v.size(); ++i) {
+        y.v[i] += l.shared_gate ? out.v[i] / (1.0 + std::exp(-gate.v[i / x.width])) : out.v[i];
+      }
     }
     return y;
+  }
+
+  // Of a layer's `rows` real tokens.
+  void add_balance(const std::vector<Real>& fraction, const std::vector<S>& mean_probability, Real rows) {
+    const size_t experts = fraction.size();
+    if (!c_.router_aux_joint) {
+      for (size_t e = 0; e < experts; ++e)
+        balance_ += static_cast<Real>(experts) * fraction[e] * mean_probability[e];
+      return;
+    }
+    assigned_.resize(experts);
+    probability_.resize(experts);
+    routed_ += rows;
+    for (size_t e = 0; e < experts; ++e) {
+      assigned_[e] += rows * fraction[e];
+      probability_[e] += rows * mean_probability[e];
+    }
   }
 
   // The formula itself, with F given.
@@ -595,6 +682,10 @@ class Model {
   const ModelConfig& c_;
   const Weights<S>& w_;
   S balance_ = 0;
+  // Where layers are balanced together: sums over all tokens of all layers.
+  std::vector<Real> assigned_;
+  std::vector<S> probability_;
+  Real routed_ = 0;
   Matrix<S> second_;  // ResiDual's stream
 };
 

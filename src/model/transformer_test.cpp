@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "model/oracle.h"
+#include "ops/experts.h"
 #include "plumb/config_fields.h"
 #include "plumb/error.h"
 
@@ -164,6 +165,50 @@ std::vector<Case> cases() {
       c.router_aux = 0.3;
     }));
   }
+  all.push_back(
+      with("experts balanced together, a router's bias, a gate on wider shared ones", [](ModelConfig& c) {
+        c.layer.experts = 4;
+        c.layer.shared_experts = 2;
+        c.layer.shared_width = 7;
+        c.layer.shared_gate = c.layer.router_bias = c.layer.ffn_bias = true;
+        c.router_aux = 0.3;
+        c.router_aux_joint = true;
+        c.decoder_layers = 3;
+        LayerRun dense{.first = 1, .count = 1, .layer = c.layer};
+        dense.layer.experts = dense.layer.shared_experts = 0;
+        dense.layer.shared_gate = false;
+        c.decoder_runs = {dense};
+      }));
+  for (const RouterGroup by : {RouterGroup::best, RouterGroup::best_two}) {
+    all.push_back(with("latent attention, experts in groups by " + enum_name(by), [&](ModelConfig& c) {
+      const bool two = by == RouterGroup::best_two;
+      c.layer.heads = 3;
+      c.layer.head_dim = 7;
+      c.layer.kv_rank = 5;
+      c.layer.q_rank = two ? 6 : 0;
+      c.layer.rope_dim = 4;
+      c.layer.value_dim = 6;
+      c.layer.rope.interleaved = two;
+      c.layer.attention_bias = c.layer.attention_output_bias = two;
+      c.layer.experts = 6;
+      c.layer.experts_per_token = 3;
+      c.layer.router = two ? Router::sigmoid : Router::softmax;
+      c.layer.router_normalize = two;
+      c.layer.router_correction = two;
+      c.layer.router_scale = 1.7;
+      c.layer.router_groups = 3;
+      c.layer.router_top_groups = 2;
+      c.layer.router_group_by = by;
+    }));
+  }
+  all.push_back(with("latent attention in an encoder", [](ModelConfig& c) {
+    c.encoder_layers = 2;
+    c.decoder_layers = 0;
+    c.layer.kv_rank = 3;
+    c.layer.rope_dim = 4;  // all of a head: no part of a key is of the latent
+    c.layer.reparam = Reparam::sigma;
+    c.linear_in_out = true;
+  }));
   for (const bool fused : {false, true}) {
     all.push_back(with(fused ? "sigma reparam fused in out" : "sigma reparam", [&](ModelConfig& c) {
       c.layer.reparam = Reparam::sigma;
@@ -257,7 +302,9 @@ void randomize(ParameterTable& table) {
       if (p->role == Role::bias || p->role == Role::gate) v = static_cast<float>(0.5 * n);
       // The value and gradient of |W v| / |v| hold for any v.
       if (p->name.ends_with(".singular")) v += static_cast<float>(0.2 * n);
-      if (p->role == Role::statistic && p->name == "head.logits_bias") v = static_cast<float>(0.5 * n);
+      if (p->role == Role::statistic &&
+          (p->name == "head.logits_bias" || p->name.ends_with(".router.correction")))
+        v = static_cast<float>(0.5 * n);
     }
   }
 }
@@ -310,10 +357,9 @@ struct Pass {
 Pass engine(Transformer& model, const Problem& p, const std::function<void(Context&)>& change) {
   for (const auto& q : model.parameters().all()) q->value.clear_grad();
   Tape tape;
-  double balance = 0;
+  ops::Balance balance{.weight = model.config().router_aux};
   Context context{.tape = &tape, .training = true};
-  context.balance = model.config().router_aux;
-  context.balance_sum = &balance;
+  context.balance = &balance;
   change(context);
   const ModelConfig& c = model.config();
   Tensor memory, memory_mask;
@@ -331,7 +377,7 @@ Pass engine(Transformer& model, const Problem& p, const std::function<void(Conte
       model.loss(context, h, Tensor::of<int32_t>({static_cast<int64_t>(targets.size())}, targets),
                  {.label_smoothing = kSmoothing, .z_loss = kZ, .scale = 1.0 / static_cast<double>(count)});
   tape.backward();
-  Pass pass{.loss = sums.loss / static_cast<double>(count) + c.router_aux * balance};
+  Pass pass{.loss = sums.loss / static_cast<double>(count) + c.router_aux * balance.value()};
   for (const auto& q : model.parameters().all()) {
     const Tensor g = q->value.grad();
     if (g.defined()) pass.gradients[q->name].assign(g.f32(), g.f32() + g.numel());

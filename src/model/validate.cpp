@@ -1,6 +1,7 @@
 // What a config must satisfy, field by field.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "plumb/config.h"
@@ -47,7 +48,7 @@ void validate_attention(const ModelConfig& config, const LayerConfig& given, con
   }
   if (c.head_dim <= 0) fail(fmt::format("head_dim is {}{}, and has to be at least 1", c.head_dim, at));
   not_negative("window", c.window);
-  if (config.positions == Positions::rope && c.rotary) {
+  if (config.positions == Positions::rope && c.rotary && c.kv_rank == 0) {
     const double rotary = std::floor(static_cast<double>(c.head_dim) * c.rope.fraction);
     if (!(rotary >= 2)) {
       fail(fmt::format(
@@ -81,7 +82,6 @@ void refuse_unbuilt(const ModelConfig& config, const LayerConfig& c) {
     if (set) throw Error(ErrorKind::unsupported, fmt::format("{} is not supported yet", name));
   };
   const ModelConfig plain;
-  const LayerConfig& layer = plain.layer;
   refuse("rope_scaling", c.rope.scaling != RopeScaling::none && c.rope.scaling != RopeScaling::linear);
   refuse("rope_query_growth", c.rope.query_growth != 0);
   refuse("qk_norm own-gains", c.qk_norm == QkNorm::own_gains);
@@ -89,22 +89,74 @@ void refuse_unbuilt(const ModelConfig& config, const LayerConfig& c) {
   refuse("attention_softcap", c.attention_softcap != 0);
   refuse("attention_sinks", c.attention_sinks);
   refuse("qkv_limit", c.qkv_limit != 0);
-  refuse("kv_rank", c.kv_rank != 0 || c.q_rank != 0 || c.rope_dim != 0);
-  refuse("value_dim", c.value_dim != 0);
   refuse("gate_up_fused", c.gate_up_fused);
   refuse("ffn_limit", c.ffn_limit != 0 || c.up_offset != 0);
-  refuse("shared_width", c.shared_width != 0 || c.shared_gate);
-  refuse("router_bias", c.router_bias || c.router_correction);
-  refuse("router_scale", c.router_scale != 1);
-  refuse("router_groups", c.router_groups != 1 || c.router_top_groups != 1);
-  refuse("router_group_by", c.router_group_by != layer.router_group_by);
-  refuse("router_aux_joint", config.router_aux_joint);
   refuse("alibi_max", config.alibi_max != plain.alibi_max || config.alibi_scaled);
   refuse("position_offset", config.position_offset != 0);
   refuse("embedding_width", config.embedding_width != 0);
   refuse("logits_scale", config.logits_scale != 1 || config.logits_softcap != 0);
   refuse("head", config.head != Head::none && config.head != Head::language_model);
   refuse("labels", !config.labels.empty());
+}
+
+// Latent attention is a kind of its own: what it has no place for is refused.
+void validate_latent(const ModelConfig& config, const SublayerFormula& f, const LayerConfig& c,
+                     const std::string& at) {
+  not_negative("kv_rank", c.kv_rank);
+  not_negative("q_rank", c.q_rank);
+  not_negative("rope_dim", c.rope_dim);
+  not_negative("value_dim", c.value_dim);
+  for (const auto& [name, value] : {std::pair("kv_rank", c.kv_rank), std::pair("q_rank", c.q_rank),
+                                    std::pair("value_dim", c.value_dim)}) {
+    at_most(name, value, 1 << 16);
+  }
+  if (c.kv_rank == 0) {
+    if (c.q_rank > 0 || c.rope_dim > 0 || c.value_dim != c.head_dim) {
+      fail(fmt::format("q_rank, rope_dim and value_dim{} are for latent attention: set kv_rank", at));
+    }
+    return;
+  }
+  if (c.rope_dim < 2 || c.rope_dim % 2 != 0 || c.rope_dim > c.head_dim) {
+    fail(fmt::format("rope_dim is {}{}, and has to be even and from 2 to head_dim = {}", c.rope_dim, at,
+                     c.head_dim));
+  }
+  const auto apart = [&](const char* name, bool set) {
+    if (set) fail(fmt::format("{}{} does not go with latent attention (kv_rank)", name, at));
+  };
+  apart("positions other than rope", config.positions != Positions::rope || !c.rotary);
+  apart("rope_fraction", c.rope.fraction != 1);
+  apart("rope_query_growth", c.rope.query_growth != 0);
+  apart("kv_heads", c.kv_heads != c.heads);
+  apart("qk_norm", c.qk_norm != QkNorm::none);
+  apart("qkv_fused", c.qkv_fused);
+  apart("attention_softcap", c.attention_softcap != 0);
+  apart("attention_sinks", c.attention_sinks);
+  apart("qkv_limit", c.qkv_limit != 0);
+  apart("head_scale", f.head_scale);
+  apart("norm_inner", f.norm_inner);
+  apart("placement ngpt", f.unit);
+  apart("an encoder beside the decoder", config.has_encoder() && config.has_decoder());
+}
+
+void validate_router(const LayerConfig& c, const std::string& at) {
+  if (!(c.router_scale > 0))
+    fail(fmt::format("router_scale is {}{}, and has to be positive", c.router_scale, at));
+  in_range("router_scale", c.router_scale);
+  if (c.router_groups < 1 || c.experts % c.router_groups != 0) {
+    fail(fmt::format("router_groups is {}{}, which does not divide experts = {}", c.router_groups, at,
+                     c.experts));
+  }
+  if (c.router_top_groups < 1 || c.router_top_groups > c.router_groups) {
+    fail(fmt::format("router_top_groups is {}{}, and has to be between 1 and router_groups = {}",
+                     c.router_top_groups, at, c.router_groups));
+  }
+  const int64_t open = c.router_top_groups * (c.experts / c.router_groups);
+  if (c.experts_per_token > open) {
+    fail(fmt::format("experts_per_token is {}{}, more than the {} experts of router_top_groups = {} groups",
+                     c.experts_per_token, at, open, c.router_top_groups));
+  }
+  if (c.router_groups > 1 && c.router_group_by == RouterGroup::best_two && c.experts / c.router_groups < 2)
+    fail(fmt::format("router_group_by{} is best-two, and a group has one expert", at));
 }
 
 void validate_experts(const LayerConfig& c, const std::string& at) {
@@ -120,6 +172,27 @@ void validate_experts(const LayerConfig& c, const std::string& at) {
     fail(fmt::format("experts_per_token is {}{}, and has to be between 1 and experts = {}",
                      c.experts_per_token, at, c.experts));
   }
+  positive("shared_width", c.shared_width);
+  at_most("shared_width", c.shared_width, 1 << 24);
+  if (c.shared_gate && c.shared_experts == 0)
+    fail(fmt::format("shared_gate{} is set without shared_experts", at));
+  validate_router(c, at);
+}
+
+// One set of experts for all: the joint loss counts them together.
+void validate_joint_balance(const ModelConfig& c) {
+  int64_t experts = 0;
+  const auto each = [&](Side side, int64_t layers) {
+    for (int64_t i = 0; i < layers; ++i) {
+      const int64_t here = layer_config(c, side, i).experts;
+      if (here > 0 && experts > 0 && here != experts)
+        fail(fmt::format("router_aux_joint is for layers of as many experts; there are {} and {}", experts,
+                         here));
+      experts = std::max(experts, here);
+    }
+  };
+  each(Side::encoder, c.encoder_layers);
+  each(Side::decoder, c.decoder_layers);
 }
 
 // What would be passed over in silence: norms where there are none, gains that start at 0 and get no 1 added.
@@ -200,6 +273,7 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   in_range("dual" + at, given.dual.value_or(0));
   in_range("attention_scale" + at, c.attention_scale);
   const SublayerFormula f = sublayer_formula(config, side, index);
+  validate_latent(config, f, c, at);
   if (f.reparam == Reparam::sigma && f.output_gain == 0) {
     fail(fmt::format("reparam{} is sigma, which divides by spectral norms; placement {} starts matrices at 0",
                      at, enum_name(c.placement)));
@@ -287,6 +361,7 @@ void validate(const ModelConfig& c) {
   validate_ids(c);
   for (int64_t i = 0; i < c.encoder_layers; ++i) validate_layer(c, Side::encoder, i);
   for (int64_t i = 0; i < c.decoder_layers; ++i) validate_layer(c, Side::decoder, i);
+  if (c.router_aux_joint) validate_joint_balance(c);
 }
 
 }  // namespace plumb

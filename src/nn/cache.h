@@ -9,7 +9,9 @@
 namespace plumb {
 
 struct LayerCache {
-  Tensor k, v;              // (B, capacity, K * D)
+  // (B, capacity, K * D); of latent attention the latents (B, capacity, kv_rank) and the keys that the heads
+  // share (B, capacity, rope_dim).
+  Tensor k, v;
   Tensor cross_k, cross_v;  // (B, S, K * D): made once from the encoder's output; undefined until then
 };
 

@@ -6,6 +6,7 @@
 
 #include "nn/feed_forward.h"
 #include "nn/sequence.h"
+#include "ops/experts.h"
 
 namespace plumb {
 
@@ -16,13 +17,15 @@ class Experts {
   Tensor forward(Context& context, const Tensor& x, const Sequence& tokens) const;  // (B, T, C) to the same
 
  private:
-  Tensor routed(Context& context, const Tensor& rows) const;  // (N, C)
+  Tensor routed(Context& context, const Tensor& rows) const;     // (N, C)
+  Tensor of_shared(Context& context, const Tensor& rows) const;  // (N, C)
 
-  int64_t top_k_;
-  Router router_kind_;
-  bool normalize_;
+  std::string name_;
+  ops::RouteOptions options_;
   Linear router_;
+  Parameter* correction_ = nullptr;  // (E)
   std::vector<FeedForward> experts_, shared_;
+  std::optional<Linear> shared_gate_;
 };
 
 }  // namespace plumb

@@ -21,10 +21,14 @@ Layer::Layer(const Builder& b, Side side, int64_t index)
     : parallel_(layer_config(b.config, side, index).parallel),
       attend_(b.child("attention"), resolved_layer(b.config, side, index),
               sublayer_formula(b.config, side, index),
-              order_of(b.config, side, index, SublayerPart::attention)),
-      attention_(b.child("attention"), resolved_layer(b.config, side, index),
-                 sublayer_formula(b.config, side, index), MultiHeadAttention::Kind::self) {
+              order_of(b.config, side, index, SublayerPart::attention)) {
   const LayerConfig c = resolved_layer(b.config, side, index);
+  const SublayerFormula of_attention = sublayer_formula(b.config, side, index);
+  if (c.kv_rank > 0) {
+    latent_attention_.emplace(b.child("attention"), c, of_attention);
+  } else {
+    attention_.emplace(b.child("attention"), c, of_attention, MultiHeadAttention::Kind::self);
+  }
   if (side == Side::decoder && b.config.has_encoder()) {
     const SublayerFormula cross = sublayer_formula(b.config, side, index, SublayerPart::cross_attention);
     attend_memory_.emplace(b.child("cross_attention"), c, cross,
@@ -47,6 +51,10 @@ Layer::Layer(const Builder& b, Side side, int64_t index)
   }
 }
 
+Tensor Layer::attend(Context& context, const Tensor& x, const AttentionPass& pass) const {
+  return attention_ ? attention_->forward(context, x, pass) : latent_attention_->forward(context, x, pass);
+}
+
 Tensor Layer::transform(Context& context, const Tensor& x, const Sequence& tokens) const {
   return experts_ ? experts_->forward(context, x, tokens) : feed_forward_->forward(context, x);
 }
@@ -55,11 +63,11 @@ void Layer::forward(Context& context, Stream& x, const AttentionPass& pass) cons
   const Tensor& mask = pass.tokens->mask;
   if (parallel_ == Parallel::no) {
     attend_.forward(
-        context, x, [&](const Tensor& h) { return attention_.forward(context, h, pass); }, mask);
+        context, x, [&](const Tensor& h) { return attend(context, h, pass); }, mask);
   } else {
     const auto both = [&](const Tensor& h) {
       const Tensor other = transform_ ? transform_->input(context, x, mask) : h;
-      return ops::add(context, attention_.forward(context, h, pass), transform(context, other, *pass.tokens));
+      return ops::add(context, attend(context, h, pass), transform(context, other, *pass.tokens));
     };
     attend_.forward(context, x, both, mask);
   }

@@ -5,6 +5,7 @@
 
 #include "nn/attention.h"
 #include "nn/experts.h"
+#include "nn/latent_attention.h"
 #include "nn/sublayer.h"
 
 namespace plumb {
@@ -16,11 +17,13 @@ class Layer {
   void forward(Context& context, Stream& x, const AttentionPass& pass) const;
 
  private:
+  Tensor attend(Context& context, const Tensor& x, const AttentionPass& pass) const;
   Tensor transform(Context& context, const Tensor& x, const Sequence& tokens) const;
 
   Parallel parallel_;
   Sublayer attend_;
-  MultiHeadAttention attention_;
+  std::optional<MultiHeadAttention> attention_;
+  std::optional<LatentAttention> latent_attention_;  // one of the two
   std::optional<Sublayer> attend_memory_;
   std::optional<MultiHeadAttention> cross_attention_;
   std::optional<Sublayer> transform_;  // absent where the feed-forward shares the attention's norm

@@ -7,6 +7,7 @@
 namespace plumb {
 
 int64_t rotary_dim(const LayerConfig& c) {
+  if (c.kv_rank > 0) return c.rope_dim;
   // A fraction such as 64 / 192 must not lose a pair to its rounding.
   return static_cast<int64_t>(std::floor(static_cast<double>(c.head_dim) * c.rope.fraction + 1e-6)) / 2 * 2;
 }

@@ -28,7 +28,8 @@ struct Site {
 
 namespace ops {
 struct AttentionInput;
-}
+struct Balance;
+}  // namespace ops
 
 // Sees tensors as they are made, and their gradients as they arrive. Called on the thread that runs the pass;
 // must not change what it sees.
@@ -46,6 +47,8 @@ class Observer {
   virtual void streams(const std::string& /*module*/, const Tensor& /*x*/, const Tensor& /*res*/) {}
   // What an attention is about to read, queries and keys as they meet. Not to be kept.
   virtual void attention(const std::string& /*module*/, const ops::AttentionInput& /*input*/) {}
+  // Of a layer's experts, (R, E): a row for each real token.
+  virtual void router(const std::string& /*module*/, const Tensor& /*logits*/) {}
   virtual void logits(const Tensor& /*logits*/) {}  // (N, V): of each row, or of some that have a target
 };
 
@@ -65,8 +68,7 @@ struct Context {
   RandomKey random;              // of this pass: seed, and a stream that differs by step and micro-batch
   Observer* observer = nullptr;  // null: nothing is watched, nothing allocated
   const DroppedLayer* dropped = nullptr;  // null: every layer runs
-  double balance = 0;                     // weight of the experts' load-balancing loss in this pass
-  double* balance_sum = nullptr;          // where its unweighted value is added up over layers, or null
+  ops::Balance* balance = nullptr;        // the experts' load-balancing loss of this pass, or null: none
 
   bool records(const Tensor& t) const { return tape && t.requires_grad(); }
   // The random stream of one dropout site in this pass: the same in a recomputed forward.

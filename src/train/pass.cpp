@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/experts.h"
+
 namespace plumb {
 int64_t real_tokens(const Batch& b) {
   return std::count(b.mask.begin(), b.mask.end(), 1) +
@@ -18,7 +20,7 @@ StepSums accumulate(const Transformer& model, const std::vector<Batch>& batches,
     if (b.target_count == 0) continue;
     const double share = static_cast<double>(b.target_count) / static_cast<double>(targets);
     Tape tape;
-    double balance = 0;
+    ops::Balance balance{.weight = model.config().router_aux * share};
     Context context{.tape = &tape,
                     .training = true,
                     .plain = options.plain,
@@ -26,14 +28,13 @@ StepSums accumulate(const Transformer& model, const std::vector<Batch>& batches,
                     .compute = options.dtype == Precision::bf16 ? DType::bf16 : DType::f32,
                     .random = {options.seed, random_stream(static_cast<uint64_t>(step), m)},
                     .observer = m == 0 ? observer : nullptr,
-                    .balance = model.config().router_aux * share,
-                    .balance_sum = &balance};
+                    .balance = &balance};
     total.sums += batch_loss(context, model, b,
                              {.label_smoothing = options.label_smoothing,
                               .z_loss = options.z_loss,
                               .scale = 1.0 / static_cast<double>(targets)});
     tape.backward();
-    total.balance += share * balance;
+    total.balance += share * balance.value();
     total.tokens += real_tokens(b);
   }
   return total;
