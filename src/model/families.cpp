@@ -25,12 +25,13 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return parts;
 }
 
-constexpr const Family* kFamilies[] = {&kPlumbline, &kGpt2, &kLlama, &kBert, &kMarian};
+constexpr const Family* kFamilies[] = {&kPlumbline, &kGpt2,     &kLlama, &kBert,       &kMarian,    &kMixtral,
+                                       &kQwen2Moe,  &kQwen3Moe, &kOlmoe, &kDeepseekV2, &kDeepseekV3};
 
 // Of no consequence to what a model computes when it runs.
-constexpr std::string_view kTrainingFields[] = {"dropout",       "attention_dropout", "embedding_dropout",
-                                                "init",          "init_std",          "router_aux",
-                                                "pad_untrained", "mask_id",           "unit_embeddings"};
+constexpr std::string_view kTrainingFields[] = {
+    "dropout",    "attention_dropout", "embedding_dropout", "init",    "init_std",
+    "router_aux", "router_aux_joint",  "pad_untrained",     "mask_id", "unit_embeddings"};
 constexpr const char* kTrainingKey = "plumb_training";
 
 bool is_training_field(std::string_view name) {
@@ -49,18 +50,29 @@ OrderedJson training_fields(ModelConfig config) {
 // what has no effect left out.
 using Said = std::vector<std::pair<std::string, std::string>>;
 
+void forget_unused_experts(LayerConfig& c) {
+  const LayerConfig dense;
+  if (c.shared_experts == 0) c.shared_width = dense.shared_width;
+  if (c.experts > 0) return;
+  c.experts_per_token = dense.experts_per_token;
+  c.router = dense.router;
+  c.shared_gate = dense.shared_gate;
+  c.router_normalize = dense.router_normalize;
+  c.router_bias = dense.router_bias;
+  c.router_correction = dense.router_correction;
+  c.router_scale = dense.router_scale;
+  c.router_groups = dense.router_groups;
+  c.router_top_groups = dense.router_top_groups;
+  c.router_group_by = dense.router_group_by;
+}
+
 void say_sublayer(const ModelConfig& config, Side side, int64_t index, SublayerPart part, Said& said) {
   LayerConfig c = resolved_layer(config, side, index);
   const SublayerFormula f = sublayer_formula(config, side, index, part);
   if (c.attention_scale == 0) c.attention_scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
   if (config.positions != Positions::rope) c.rotary = true;
   if (config.positions != Positions::rope || !c.rotary) c.rope = {};
-  if (c.experts == 0) {
-    const LayerConfig dense;
-    c.experts_per_token = dense.experts_per_token;
-    c.router = dense.router;
-    c.router_normalize = dense.router_normalize;
-  }
+  forget_unused_experts(c);
   c.norm_in = f.norm_in;
   c.norm_inner = f.norm_inner;
   c.norm_branch = f.norm_branch;
@@ -261,8 +273,12 @@ ModelConfig family_default(const std::string& model_type) {
   c.max_length = plain.max_length;
   if (c.encoder_layers > 0) c.encoder_layers = plain.decoder_layers;
   if (c.decoder_layers > 0) c.decoder_layers = plain.decoder_layers;
+  c.decoder_runs.clear();
   c.layer.heads = plain.layer.heads;
+  c.layer.kv_heads = plain.layer.kv_heads;
+  if (c.layer.kv_rank == 0) c.layer.head_dim = plain.layer.head_dim;
   c.layer.ffn_width = plain.layer.ffn_width;
+  c.layer.shared_width = plain.layer.shared_width;
   c.dropout = c.attention_dropout = c.embedding_dropout = 0;
   c.bos_id = c.pad_id = c.decoder_start_id = -1;
   c.eos_ids.clear();

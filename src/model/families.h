@@ -70,6 +70,7 @@ ModelConfig read_config(const std::string& text, const std::string& name);
 std::string write_config(const ModelConfig& config, std::string_view dtype);
 
 extern const Family kGpt2, kLlama, kBert, kMarian, kPlumbline;
+extern const Family kMixtral, kQwen2Moe, kQwen3Moe, kOlmoe, kGraniteMoe, kGptOss, kDeepseekV2, kDeepseekV3;
 
 // Shared by the families' readers and writers.
 Activation activation_named(const JsonFields& fields, const char* key, const char* absent);

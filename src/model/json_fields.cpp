@@ -36,6 +36,10 @@ bool JsonFields::has(const char* key) const {
   return !raw(key).is_null();
 }
 
+bool JsonFields::says_none(const char* key) const {
+  return object_->contains(key) && !has(key);
+}
+
 std::optional<int64_t> JsonFields::optional_integer(const char* key) const {
   if (!has(key)) return std::nullopt;
   if (!whole(raw(key))) wrong(key, "a whole number");

@@ -25,6 +25,7 @@ class JsonFields {
 
   const std::string& name() const { return name_; }
   bool has(const char* key) const;         // there and not null
+  bool says_none(const char* key) const;   // there and null: where that is no default
   const Json& raw(const char* key) const;  // null if absent
 
   int64_t integer(const char* key, int64_t absent) const;

@@ -18,6 +18,7 @@
 #include "model/tensor_names.h"
 #include "model/transformer.h"
 #include "model/weights.h"
+#include "ops/experts.h"
 #include "plumb/error.h"
 #include "plumb/model.h"
 #include "support/files.h"
@@ -27,9 +28,10 @@ namespace plumb::test {
 namespace {
 
 // Of the recorded folders those that have to load. Any other one is compared or refused by name.
-constexpr const char* kRequired[] = {"gpt2",         "gpt2-oldconfig",  "llama", "llama-oldconfig",
-                                     "llama-linear", "llama-headdim",   "bert",  "bert-oldconfig",
-                                     "marian",       "marian-oldconfig"};
+constexpr const char* kRequired[] = {
+    "gpt2",          "gpt2-oldconfig", "llama",          "llama-oldconfig", "llama-linear",
+    "llama-headdim", "bert",           "bert-oldconfig", "marian",          "marian-oldconfig",
+    "mixtral",       "qwen2_moe",      "qwen3_moe",      "olmoe",           "deepseek_v2"};
 
 struct Folders {
   std::set<std::string> compared, refused;
@@ -71,6 +73,17 @@ struct Batch {
 struct Outcome {
   Tensor last;  // (B, T, C), what the head reads
   Transformer::Hidden encoder_hidden, decoder_hidden;
+};
+
+// Router logits of the sparse layers in their order, (R, E) of the real tokens.
+class RouterLogits : public Observer {
+ public:
+  void forward(const Site&, const Tensor&) override {}
+  void backward(const Site&, const Tensor&, const Tensor&) override {}
+  void router(const std::string& module, const Tensor& logits) override {
+    (module.starts_with("encoder.") ? encoder : decoder).push_back(logits);
+  }
+  std::vector<Tensor> encoder, decoder;
 };
 
 class Golden : public testing::TestWithParam<std::string> {
@@ -141,15 +154,17 @@ class Golden : public testing::TestWithParam<std::string> {
     return o;
   }
 
-  // The mean loss of the batch and, with a tape, its gradients.
+  // The mean loss of the batch with its part for the experts' balance, and, with a tape, its gradients.
   double loss_of(Context& context, const Batch& b) const {
     int64_t count = 0;
     for (int64_t i = 0; i < b.labels.numel(); ++i) count += b.labels.data<int32_t>()[i] != kIgnore;
+    ops::Balance balance{.weight = config().router_aux};
+    context.balance = &balance;
     const LossSums sums = transformer().loss(context, run(context, b).last, b.labels,
                                              {.scale = 1.0 / static_cast<double>(count)});
     EXPECT_EQ(sums.count, count);
     if (context.tape) context.tape->backward();
-    return sums.loss / static_cast<double>(sums.count);
+    return sums.loss / static_cast<double>(sums.count) + config().router_aux * balance.value();
   }
 
   // Rows (.., C) of real tokens.
@@ -177,6 +192,18 @@ class Golden : public testing::TestWithParam<std::string> {
     EXPECT_FALSE(has(name + "." + std::to_string(hidden.size()))) << "more layers than the model has";
   }
 
+  void expect_router(const std::vector<Tensor>& logits, const std::string& name,
+                     const Tensor& row_mask) const {
+    for (size_t i = 0; has(name + ".0") && i < logits.size(); ++i) {
+      const std::string numbered = name + "." + std::to_string(i);
+      const std::vector<float> want = real_rows(floats(numbered), row_mask);
+      EXPECT_TRUE(all_near(std::span<const float>(logits[i].f32(), logits[i].numel()),
+                           std::span<const float>(want), kNearF32))
+          << numbered;
+    }
+    EXPECT_FALSE(has(name + "." + std::to_string(logits.size()))) << "more sparse layers than the model has";
+  }
+
   std::string folder_;
   std::optional<Model> model_;
   std::optional<SafetensorsFile> file_;
@@ -187,13 +214,16 @@ TEST_P(Golden, EveryRecordedValueIsKnown) {
                                      "labels",          "decoder_input_ids", "decoder_attention_mask",
                                      "left_padded_ids", "left_padded_mask",  "left_padded_position_ids",
                                      "prompt_ids"};
-  const std::set<std::string> compared{"logits", "loss", "adamw_losses", "left_padded_logits", "greedy"};
+  const std::set<std::string> compared{"logits", "loss", "aux_loss", "adamw_losses", "left_padded_logits",
+                                       "greedy"};
   const std::set<std::string> left_to_search{"beam4", "beam4_scores"};
   for (const auto& entry : file_->entries()) {
     const std::string& n = entry.name;
     const bool known = inputs.contains(n) || compared.contains(n) || left_to_search.contains(n) ||
                        n.starts_with("grad.") || n.starts_with("hidden.") ||
-                       n.starts_with("encoder_hidden.") || n.starts_with("decoder_hidden.");
+                       n.starts_with("encoder_hidden.") || n.starts_with("decoder_hidden.") ||
+                       n.starts_with("router_logits.") || n.starts_with("encoder_router_logits.") ||
+                       n.starts_with("decoder_router_logits.");
     EXPECT_TRUE(known) << n << " is recorded and nothing compares it";
   }
 }
@@ -201,13 +231,22 @@ TEST_P(Golden, EveryRecordedValueIsKnown) {
 TEST_P(Golden, HiddenStatesAndLogits) {
   const Batch b = batch();
   for (const bool plain : {false, true}) {
-    Context context{.plain = plain};
+    RouterLogits router;
+    ops::Balance balance;
+    Context context{.plain = plain, .observer = &router, .balance = &balance};
     const Outcome o = run(context, b);
+    if (has("aux_loss")) {
+      EXPECT_NEAR(balance.value(), floats("aux_loss").f32()[0], 1e-4);
+    }
     const bool both = config().has_encoder() && config().has_decoder();
     if (config().has_encoder())
       expect_hidden(o.encoder_hidden, both ? "encoder_hidden" : "hidden", b.source.mask);
     if (config().has_decoder())
       expect_hidden(o.decoder_hidden, both ? "decoder_hidden" : "hidden", b.target.mask);
+    if (config().has_encoder())
+      expect_router(router.encoder, both ? "encoder_router_logits" : "router_logits", b.source.mask);
+    if (config().has_decoder())
+      expect_router(router.decoder, both ? "decoder_router_logits" : "router_logits", b.target.mask);
     expect_rows(transformer().logits(context, o.last), "logits",
                 config().has_decoder() ? b.target.mask : b.source.mask);
   }
