@@ -14,7 +14,9 @@ extern std::string program_name;  // how to call this program from here, for "wh
 void add_train(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_eval(CLI::App& app);
+void add_score(CLI::App& app);
 void add_info(CLI::App& app);
+void add_convert(CLI::App& app);
 void add_check(CLI::App& app);
 void add_trace(CLI::App& app);
 void add_compare(CLI::App& app);

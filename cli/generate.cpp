@@ -132,7 +132,8 @@ void run(GenerateCommand& c) {
 
 void add_generate(CLI::App& app) {
   auto c = std::make_shared<plumb::cli::GenerateCommand>();
-  CLI::App* sub = app.add_subcommand("generate", "Writes with a trained model");
+  CLI::App* sub = app.add_subcommand("generate", "Writes with a trained model; \"complete\" is another name");
+  sub->alias("complete");
   sub->add_option("model", c->model, "folder of a model or of a run")->required();
   sub->add_option("prompt", c->prompts,
                   "prompts (default: the lines of the standard input; on a terminal, an empty one)");

@@ -21,7 +21,9 @@ void add_commands(CLI::App& app) {
   add_train(app);
   add_generate(app);
   add_eval(app);
+  add_score(app);
   add_info(app);
+  add_convert(app);
   add_check(app);
   add_trace(app);
   add_compare(app);

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "infer/writing.h"
 #include "plumb/error.h"
+#include "text/prompt.h"
 
 namespace plumb {
 namespace {
@@ -113,7 +114,7 @@ int32_t Generator::Impl::first_token() const {
 
 // What the model reads for a text.
 Ids Generator::Impl::encoded(std::string_view text) const {
-  Ids ids = tokenizer.encode(text);
+  Ids ids = config().has_encoder() ? tokenizer.encode(text) : prompt_ids(tokenizer, text);
   if (config().has_encoder()) {
     const auto& ends = defaults.eos_ids;
     if (!ends.empty() && (ids.empty() || ids.back() != ends[0])) ids.push_back(static_cast<int32_t>(ends[0]));

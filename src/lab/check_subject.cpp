@@ -13,7 +13,7 @@
 #include "model/config_json.h"
 #include "model/families.h"
 #include "model/tensor_names.h"
-#include "model/weights.h"
+#include "model/weight_files.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -74,8 +74,8 @@ void measure(CheckTensor& t) {
 void read_tensors(CheckSubject& s) {
   std::optional<TensorNames> names;
   if (s.table) names.emplace(*s.config, s.table->parameters());
-  for (const SafetensorsFile& file : open_weights(s.folder)) {
-    for (const SafetensorsFile::Entry& entry : file.entries()) {
+  for (const TensorFile& file : open_weights(s.folder)) {
+    for (const TensorFile::Entry& entry : file.entries()) {
       const bool floats =
           entry.dtype == DType::f32 || entry.dtype == DType::f16 || entry.dtype == DType::bf16;
       if (!floats || entry.shape.numel() == 0) continue;

@@ -7,13 +7,27 @@
 #include "model/cost.h"
 #include "model/families.h"
 #include "model/generation_defaults.h"
+#include "model/model_folder.h"
 #include "model/profile.h"
 #include "model/transformer.h"
-#include "model/weights.h"
 #include "plumb/error.h"
 
 namespace plumb {
 namespace {
+
+std::string_view torch_name(DType type) {
+  return type == DType::f32 ? "float32" : type == DType::bf16 ? "bfloat16" : "float16";
+}
+
+// What a model that trains holds: each number, and its gradient.
+void expect_room(const ParameterTable& table) {
+  double bytes = 0;
+  for (const auto& p : table.all())
+    bytes += (p->trainable ? 8.0 : 4.0) * static_cast<double>(p->shape.numel());
+  expect_memory(bytes, "the model's weights and their gradients");
+}
+
+}  // namespace
 
 DType dtype_of(StoredType type) {
   switch (type) {
@@ -27,19 +41,13 @@ DType dtype_of(StoredType type) {
   return DType::f32;
 }
 
-std::string_view torch_name(StoredType type) {
-  return type == StoredType::f32 ? "float32" : type == StoredType::bf16 ? "bfloat16" : "float16";
+void write_folder(const std::string& folder, const FolderContent& content, const Storing& storing) {
+  const std::string config = write_config(content.config, torch_name(storing.dtype));
+  make_folder(folder);
+  save_weights(folder, content.config, content.table, storing);
+  write_file_atomically(join_path(folder, "generation_config.json"), generation_to_json(content.generation));
+  write_file_atomically(join_path(folder, "config.json"), config);
 }
-
-// What a model that trains holds: each number, and its gradient.
-void expect_room(const ParameterTable& table) {
-  double bytes = 0;
-  for (const auto& p : table.all())
-    bytes += (p->trainable ? 8.0 : 4.0) * static_cast<double>(p->shape.numel());
-  expect_memory(bytes, "the model's weights and their gradients");
-}
-
-}  // namespace
 
 struct Model::Impl {
   explicit Impl(const ModelConfig& config) : transformer(config), generation(generation_defaults(config)) {}
@@ -87,11 +95,8 @@ Model Model::load(const std::string& folder) {
 }
 
 void Model::save(const std::string& folder, StoredType type) const {
-  const std::string config_text = write_config(config(), torch_name(type));
-  make_folder(folder);
-  save_weights(join_path(folder, "model.safetensors"), config(), transformer().parameters(), dtype_of(type));
-  write_file_atomically(join_path(folder, "generation_config.json"), generation_to_json(generation()));
-  write_file_atomically(join_path(folder, "config.json"), config_text);
+  write_folder(folder, {.config = config(), .table = transformer().parameters(), .generation = generation()},
+               {.dtype = dtype_of(type), .shard_bytes = kShardBytes});
 }
 
 const ModelConfig& Model::config() const {

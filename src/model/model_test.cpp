@@ -1,16 +1,22 @@
 #include "plumb/model.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "base/file.h"
+#include "base/json.h"
 #include "base/test_support.h"
 #include "model/generation_defaults.h"
+#include "model/model_folder.h"
+#include "model/safetensors.h"
 #include "model/small_model.h"
+#include "model/torch_archive.h"
 #include "model/transformer.h"
-#include "model/weights.h"
 #include "tensor/memory.h"
 
 namespace plumb {
@@ -376,6 +382,75 @@ TEST_F(ModelFolder, Shards) {
   expect_refused("absent.safetensors");
   std::ofstream(file("model.safetensors.index.json")) << "{}";
   expect_refused("weight_map is not an object");
+}
+
+TEST_F(ModelFolder, SavesShardsAboveASize) {
+  const Model model = Model::create(small("llama"), 4);
+  const auto save = [&](const Model& m, uint64_t shard_bytes) {
+    write_folder(folder(),
+                 {.config = m.config(), .table = m.transformer().parameters(), .generation = m.generation()},
+                 {.shard_bytes = shard_bytes});
+  };
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const std::string& name : list_folder(folder())) {
+      if (name.starts_with("model")) found.push_back(name);
+    }
+    return found;
+  };
+  model.save(folder());
+  const uint64_t whole = std::filesystem::file_size(weights());
+  EXPECT_EQ(names(), (std::vector<std::string>{"model.safetensors"}));
+  save(Model::load(folder()), whole / 2);  // over the file that is mapped
+  const auto shards = names();
+  ASSERT_GE(shards.size(), 3u);
+  EXPECT_EQ(shards.back(), "model.safetensors.index.json");
+  EXPECT_EQ(shards[0], fmt::format("model-00001-of-{:05}.safetensors", shards.size() - 1));
+  for (size_t i = 0; i + 1 < shards.size(); ++i)
+    EXPECT_LT(std::filesystem::file_size(file(shards[i])), whole / 2 + 4096);
+  expect_same_values(Model::load(folder()), model);
+  save(model, 1);  // each tensor its own file
+  EXPECT_EQ(names().size(), model.parameters().size() + 1);
+  expect_same_values(Model::load(folder()), model);
+  model.save(folder());
+  EXPECT_EQ(names(), (std::vector<std::string>{"model.safetensors"}));
+}
+
+TEST_F(ModelFolder, FilesOfPyTorch) {
+  const Model model = Model::create(small("gpt2"), 4);
+  model.save(folder());
+  std::vector<std::pair<std::string, std::string>> members, tensors_of[2];
+  members.emplace_back("m/data.pkl", "");
+  for (const SavedTensor& t : tensors()) {
+    const std::string key = std::to_string(members.size());
+    members.emplace_back("m/data/" + key,
+                         std::string(static_cast<const char*>(t.value.raw()), t.value.bytes()));
+    pickled::View view{"FloatStorage", key, static_cast<int32_t>(t.value.numel()), 0, {}, {}};
+    int32_t stride = view.numel;
+    for (const int64_t dim : t.value.shape().dims()) {
+      view.shape.push_back(static_cast<int32_t>(dim));
+      view.strides.push_back(stride /= static_cast<int32_t>(dim));
+    }
+    tensors_of[members.size() % 2].emplace_back(t.name, pickled::tensor(view));
+  }
+  const auto write = [&](const char* name, const std::vector<std::pair<std::string, std::string>>& list) {
+    members[0].second = pickled::dict(list);
+    std::ofstream(file(name), std::ios::binary) << zip_of(members);
+  };
+  std::filesystem::remove(weights());
+  write("a.bin", tensors_of[0]);
+  write("b.bin", tensors_of[1]);
+  Json index;
+  for (const auto& [name, value] : tensors_of[0]) index["weight_map"][name] = "a.bin";
+  for (const auto& [name, value] : tensors_of[1]) index["weight_map"][name] = "b.bin";
+  std::ofstream(file("pytorch_model.bin.index.json")) << dump_json(index);
+  expect_same_values(Model::load(folder()), model);
+  tensors_of[0].insert(tensors_of[0].end(), tensors_of[1].begin(), tensors_of[1].end());
+  write("pytorch_model.bin", tensors_of[0]);
+  expect_same_values(Model::load(folder()), model);
+  tensors_of[0].pop_back();
+  write("pytorch_model.bin", tensors_of[0]);
+  expect_refused("the weights lack tensor");
 }
 
 TEST_F(ModelFolder, WhatIsMissingOrBrokenIsNamed) {

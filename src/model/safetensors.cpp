@@ -220,7 +220,7 @@ bool is_float(DType t) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
+SafetensorsFile::SafetensorsFile(const std::string& path) : TensorFile(path) {
   const uint64_t size = file_.size();
   if (size < kLengthBytes) {
     throw Error(ErrorKind::file, fmt::format("{} has {} bytes, too few for a safetensors file", path, size));
@@ -257,30 +257,6 @@ void SafetensorsFile::read_header(std::string_view header, uint64_t data) {
     }
   }
   check_ranges(path(), entries_, data, file_.size());
-}
-
-const SafetensorsFile::Entry* SafetensorsFile::find(std::string_view name) const {
-  const auto it = std::lower_bound(entries_.begin(), entries_.end(), name,
-                                   [](const Entry& e, std::string_view n) { return e.name < n; });
-  return it != entries_.end() && it->name == name ? &*it : nullptr;
-}
-
-Tensor SafetensorsFile::tensor(const Entry& entry) const {
-  char* at = const_cast<char*>(file_.data()) + entry.begin;
-  const Tensor mapped =
-      Tensor::view(entry.shape, entry.dtype, at, std::const_pointer_cast<void>(file_.keeper()));
-  const bool aligned = reinterpret_cast<uintptr_t>(at) % dtype_size(entry.dtype) == 0;
-  return aligned ? mapped : mapped.clone();
-}
-
-Tensor SafetensorsFile::tensor(std::string_view name, DType dtype) const {
-  const Entry* entry = find(name);
-  if (!entry) throw Error(ErrorKind::file, fmt::format("{} lacks the tensor {}", path(), quote_json(name)));
-  if (entry->dtype != dtype) {
-    throw Error(ErrorKind::file, fmt::format("{}: tensor {} is {}, expected {}", path(), quote_json(name),
-                                             dtype_name(entry->dtype), dtype_name(dtype)));
-  }
-  return tensor(*entry);
 }
 
 void write_safetensors(const std::string& path, std::vector<SavedTensor> tensors,

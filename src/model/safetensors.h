@@ -14,41 +14,19 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
-#include "tensor/tensor.h"
+#include "model/tensor_file.h"
 
 namespace plumb {
 
 constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;
 
-class SafetensorsFile {
+// Entries are of F64 F32 F16 BF16 I64 I32 U8 and BOOL (as u8).
+class SafetensorsFile : public TensorFile {
  public:
-  struct Entry {
-    std::string name;
-    DType dtype = DType::f32;  // of F64 F32 F16 BF16 I64 I32 U8 and BOOL (as u8)
-    Shape shape;
-    uint64_t begin = 0, end = 0;  // bytes from the start of the file
-  };
-
   explicit SafetensorsFile(const std::string& path);
-
-  const std::string& path() const { return file_.path(); }
-  const std::vector<Entry>& entries() const { return entries_; }  // sorted by name
-  const Entry* find(std::string_view name) const;                 // null if there is none
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
-
-  // The values, in the mapped file itself where they are aligned for their type, else a copy. A mapped tensor
-  // is read-only memory and keeps the map alive.
-  Tensor tensor(const Entry& entry) const;
-  // Of a tensor that has to be there with this dtype.
-  Tensor tensor(std::string_view name, DType dtype) const;
 
  private:
   void read_header(std::string_view header, uint64_t data);
-
-  MappedFile file_;
-  std::vector<Entry> entries_;
-  std::map<std::string, std::string> metadata_;
 };
 
 struct SavedTensor {

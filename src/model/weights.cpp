@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
 
 #include "model/tensor_names.h"
+#include "model/weight_files.h"
 #include "plumb/error.h"
 
 namespace plumb {
 namespace {
-
-constexpr const char* kWeights = "model.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
 
 bool is_float(DType t) {
   return t == DType::f32 || t == DType::f16 || t == DType::bf16;
@@ -27,62 +22,12 @@ bool used_as_stored(const Parameter& p) {
   return p.role == Role::matrix || p.role == Role::embedding;
 }
 
-// The shards, checked against the index that names them.
-std::vector<SafetensorsFile> open_shards(const std::string& folder) {
-  const std::string index = join_path(folder, kIndex);
-  const JsonFields fields(parse_json_file(index), index);
-  std::map<std::string, std::set<std::string>> tensors_of;
-  const Json& map = fields.raw("weight_map");
-  if (!map.is_object()) throw Error(ErrorKind::file, index + ": weight_map is not an object");
-  for (const auto& [tensor, file] : map.items()) {
-    if (!file.is_string()) {
-      throw Error(ErrorKind::file,
-                  fmt::format("{}: {} is in {}, which is no file name", index, tensor, file.dump()));
-    }
-    const std::string name = file.get<std::string>();
-    if (name.empty() || name.find('/') != name.npos) {
-      throw Error(ErrorKind::file, fmt::format("{}: {} is in \"{}\", which is not a file of this folder",
-                                               index, tensor, name));
-    }
-    tensors_of[name].insert(tensor);
-  }
-  if (tensors_of.empty()) throw Error(ErrorKind::file, index + ": weight_map names no tensor");
-  std::vector<SafetensorsFile> shards;
-  for (const auto& [name, tensors] : tensors_of) {
-    shards.emplace_back(join_path(folder, name));
-    for (const std::string& tensor : tensors) {
-      if (!shards.back().find(tensor)) {
-        throw Error(ErrorKind::file, fmt::format("{} lacks the tensor {}, which {} says it holds",
-                                                 shards.back().path(), quote_json(tensor), index));
-      }
-    }
-  }
-  return shards;
-}
-
-}  // namespace
-
-std::vector<SafetensorsFile> open_weights(const std::string& folder) {
-  std::vector<SafetensorsFile> files;
-  if (path_exists(join_path(folder, kWeights))) {
-    files.emplace_back(join_path(folder, kWeights));
-    return files;
-  }
-  if (path_exists(join_path(folder, kIndex))) return open_shards(folder);
-  throw Error(ErrorKind::file,
-              fmt::format("{} holds neither {} nor {}; files of other formats (pytorch_model.bin) have to be "
-                          "converted to safetensors first",
-                          folder, kWeights, kIndex));
-}
-
-namespace {
-
 class Loader {
  public:
   Loader(const ModelConfig& config, const ParameterTable& table)
       : type_(config.model_type), names_(config, table) {}
 
-  void add(const SafetensorsFile& file, const SafetensorsFile::Entry& entry) {
+  void add(const TensorFile& file, const TensorFile::Entry& entry) {
     if (const FileTensor* t = names_.tensor(entry.name)) {
       set(*t, file, entry);
     } else if (const FileTensor* other = names_.replaced(entry.name)) {
@@ -127,11 +72,11 @@ class Loader {
   // A tensor that is read only where the one that replaces it is not there.
   struct Replaced {
     const FileTensor* tensor;
-    const SafetensorsFile* file;
-    const SafetensorsFile::Entry* entry;
+    const TensorFile* file;
+    const TensorFile::Entry* entry;
   };
 
-  void set(const FileTensor& t, const SafetensorsFile& file, const SafetensorsFile::Entry& entry) {
+  void set(const FileTensor& t, const TensorFile& file, const TensorFile::Entry& entry) {
     const std::string tensor = fmt::format("{}: tensor {}", file.path(), quote_json(entry.name));
     if (entry.shape != t.shape) {
       throw Error(ErrorKind::file, fmt::format("{} has the shape {}, but by config.json it is {}", tensor,
@@ -187,25 +132,25 @@ class Loader {
 
 void load_weights(const std::string& folder, const ModelConfig& config, ParameterTable& table) {
   Loader loader(config, table);
-  const std::vector<SafetensorsFile> files = open_weights(folder);
-  for (const SafetensorsFile& file : files) {
+  const std::vector<TensorFile> files = open_weights(folder);
+  for (const TensorFile& file : files) {
     for (const auto& entry : file.entries()) loader.add(file, entry);
   }
   loader.finish(folder);
 }
 
-void save_weights(const std::string& path, const ModelConfig& config, const ParameterTable& table,
-                  DType stored) {
+void save_weights(const std::string& folder, const ModelConfig& config, const ParameterTable& table,
+                  const Storing& storing) {
   std::vector<SavedTensor> tensors;
   const TensorNames names(config, table);
   for (const FileTensor& t : names.all()) {
-    tensors.push_back({t.name, t.in_file([](const Parameter& p) { return p.value; }), stored});
+    tensors.push_back({t.name, t.in_file([](const Parameter& p) { return p.value; }), storing.dtype});
   }
   for (const TensorName& own : family(config.model_type).untied) {
     const Parameter* p = table.find("head.weight") ? table.find(own.plumb) : nullptr;
-    if (p) tensors.push_back({std::string(own.file), p->value, stored});
+    if (p) tensors.push_back({std::string(own.file), p->value, storing.dtype});
   }
-  write_safetensors(path, std::move(tensors));
+  write_weights(folder, std::move(tensors), storing.shard_bytes);
 }
 
 }  // namespace plumb

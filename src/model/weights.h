@@ -1,18 +1,12 @@
-// A model's weights in and out of a Hugging Face folder: model.safetensors, or shards that
-// model.safetensors.index.json lists.
+// A model's weights in and out of the files of a Hugging Face folder (weight_files.h).
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "model/safetensors.h"
 #include "nn/parameter.h"
 
 namespace plumb {
-
-// model.safetensors, or the shards that its index lists, each with all that the index says it holds. Throws
-// Error(file, unsupported).
-std::vector<SafetensorsFile> open_weights(const std::string& folder);
 
 // Gives every parameter its value: mapped where the file stores it aligned and as it is used (matrices and
 // embeddings in f32, f16 or bf16, the rest in f32), else widened to f32; a copy where the file has another
@@ -21,7 +15,11 @@ std::vector<SafetensorsFile> open_weights(const std::string& folder);
 // twice, or not a float.
 void load_weights(const std::string& folder, const ModelConfig& config, ParameterTable& table);
 
-void save_weights(const std::string& path, const ModelConfig& config, const ParameterTable& table,
-                  DType stored);
+struct Storing {
+  DType dtype = DType::f32;
+  uint64_t shard_bytes = UINT64_MAX;  // most of a file
+};
+void save_weights(const std::string& folder, const ModelConfig& config, const ParameterTable& table,
+                  const Storing& storing);
 
 }  // namespace plumb

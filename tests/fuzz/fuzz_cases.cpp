@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/test_support.h"
 #include "base/utf8.h"
+#include "model_cases.h"
 #include "plumb/error.h"
 #include "plumb/tokenizer.h"
 #include "text/byte_level.h"
@@ -164,12 +165,15 @@ const std::vector<std::string>& kinds() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> made;
     for (const Kind& kind : all_kinds()) made.push_back(kind.name);
+    made.insert(made.end(), model_kinds().begin(), model_kinds().end());
     return made;
   }();
   return names;
 }
 
 void run_case(const std::string& kind, std::string_view bytes) {
+  if (std::find(model_kinds().begin(), model_kinds().end(), kind) != model_kinds().end())
+    return run_model_case(kind, bytes);
   const Kind& what = kind_named(kind);
   if (!what.file.empty()) return check_file(what, bytes);
   const std::string text(bytes);

@@ -1,4 +1,4 @@
-// One case of a fuzzer: bytes taken for a file that holds a tokenizer, or for a text.
+// One case of a fuzzer: bytes taken for a file that holds a tokenizer or a model, or for a text.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace plumb::fuzz {
 
 // Of files: "gguf", "json" (tokenizer.json), "merges" (merges.txt), "model" (SentencePiece), "tiktoken"
-// (lines after those of the 256 bytes), "vocabulary" (vocab.txt). And "text".
+// (lines after those of the 256 bytes), "vocabulary" (vocab.txt). "text", and those of model_cases.h.
 const std::vector<std::string>& kinds();
 
 // A file that loads has to encode, decode at once and as a stream alike, and be the same tokenizer after it

@@ -1,0 +1,25 @@
+// A model's folder as another one: stored in another dtype, in shards of another size, under another family's
+// names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "plumb/model.h"
+
+namespace plumb {
+
+struct ConvertOptions {
+  std::optional<StoredType> type;        // unset: what all matrices are stored in, f32 where they differ
+  uint64_t shard_bytes = 5'000'000'000;  // most of one file of weights
+  std::string model_type;                // family whose names and config are written; empty: the model's own
+};
+
+// Reads `from` as Model::load() does and writes config.json, generation_config.json and the weights of `to`,
+// which is another folder. The small files of text beside them, such as the tokenizer's, are copied. Throws
+// Error(usage) where the folders are one, Error(config) where the family can't hold the model, Error(numeric,
+// file).
+void convert_model(const std::string& from, const std::string& to, const ConvertOptions& options);
+
+}  // namespace plumb

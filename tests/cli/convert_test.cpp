@@ -1,0 +1,61 @@
+// plumb convert: the same model in another folder.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "plumb/model.h"
+#include "plumb/tokenizer.h"
+#include "support/files.h"
+#include "support/process.h"
+
+namespace plumb::test {
+namespace {
+
+TEST(Convert, DtypeShardsNamesAndTheTokenizer) {
+  const TempFolder folder;
+  ModelConfig c = family_default("llama");
+  c.vocab_size = 259;
+  c.width = 16;
+  c.max_length = 32;
+  c.decoder_layers = 2;
+  const std::string from = folder / "from", to = folder / "to";
+  Model::create(c, 1).save(from);
+  Tokenizer::bytes().save(from);
+  const auto convert = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "convert");
+    return run_plumb(arguments);
+  };
+  auto result = convert({from, to, "--dtype", "bf16", "--shard-size", "5KB"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(std::filesystem::exists(to + "/model.safetensors.index.json"));
+  EXPECT_EQ(Model::load(to).parameters()[0].stored, "bf16");
+  EXPECT_EQ(nlohmann::json::parse(read_file(to + "/config.json")).at("dtype"), "bfloat16");
+  EXPECT_EQ(Tokenizer::load(to).encode("ab"), Tokenizer::bytes().encode("ab"));
+
+  // As it is stored, in one file again: bit for bit.
+  ASSERT_EQ(convert({from, folder / "same"}).exit_code, 0);
+  EXPECT_EQ(read_file(folder / "same/model.safetensors"), read_file(from + "/model.safetensors"));
+  ASSERT_EQ(convert({to, folder / "half"}).exit_code, 0);
+  EXPECT_EQ(Model::load(folder / "half").parameters()[0].stored, "bf16");
+
+  ASSERT_EQ(convert({from, folder / "named", "--model-type", "plumbline"}).exit_code, 0);
+  const Model named = Model::load(folder / "named");
+  EXPECT_EQ(named.config().model_type, "plumbline");
+  EXPECT_EQ(named.parameters()[0].file_name, named.parameters()[0].name);
+
+  const auto refused = [&](const std::vector<std::string>& arguments, int code, const std::string& names) {
+    result = convert(arguments);
+    EXPECT_TRUE(is_one_line_error(result, code)) << result.err;
+    EXPECT_NE(result.err.find(names), std::string::npos) << result.err;
+  };
+  refused({from, from}, 2, "another folder");
+  refused({from, to, "--shard-size", "0MB"}, 2, "--shard-size is \"0MB\"");
+  refused({from, to, "--shard-size", "5TB"}, 2, "--shard-size is \"5TB\"");
+  refused({from, to, "--dtype", "f64"}, 2, "f64");
+  refused({from, to, "--model-type", "gpt2"}, 1, "gpt2");
+  refused({folder / "none", to}, 1, "is not a folder");
+}
+
+}  // namespace
+}  // namespace plumb::test
