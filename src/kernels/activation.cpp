@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/simd.h"
 #include "kernels/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -142,18 +143,24 @@ HWY_INLINE void with_activation(Activation kind, const Call& call) {
   }
 }
 
-void activation_forward_rows(const ActivationForward& a, int64_t first, int64_t last) {
+template <class T>
+void activation_rows_into(T* out, const ActivationForward& a, int64_t first, int64_t last) {
   with_activation(a.kind, [&](auto act) HWY_ATTR {
     for (int64_t n = first; n < last; ++n) {
       const float* x = a.x + n * a.width;
-      float* y = a.y + n * a.width;
+      T* y = out + n * a.width;
       for_lanes(a.width, [&](auto d, size_t i) HWY_ATTR {
         auto v = hn::LoadU(d, x + i);
         if (a.bias) v = hn::Add(v, hn::LoadU(d, a.bias + i));
-        hn::StoreU(act.value(d, v), d, y + i);
+        store_as(d, act.value(d, v), y + i);
       });
     }
   });
+}
+
+void activation_forward_rows(const ActivationForward& a, int64_t first, int64_t last) {
+  if (a.y_bf16) return activation_rows_into(a.y_bf16, a, first, last);
+  activation_rows_into(a.y, a, first, last);
 }
 
 void activation_backward_rows(const ActivationBackward& a, float* bias_sum, int64_t first, int64_t last) {
@@ -171,17 +178,23 @@ void activation_backward_rows(const ActivationBackward& a, float* bias_sum, int6
   });
 }
 
-void gated_forward_rows(const GatedForward& a, int64_t first, int64_t last) {
+template <class T>
+void gated_rows_into(T* out, const GatedForward& a, int64_t first, int64_t last) {
   with_activation(a.kind, [&](auto act) HWY_ATTR {
     for (int64_t n = first; n < last; ++n) {
       const float* gate = a.gate + n * a.gate_stride;
       const float* up = a.up + n * a.up_stride;
-      float* y = a.y + n * a.width;
+      T* y = out + n * a.width;
       for_lanes(a.width, [&](auto d, size_t i) HWY_ATTR {
-        hn::StoreU(hn::Mul(act.value(d, hn::LoadU(d, gate + i)), hn::LoadU(d, up + i)), d, y + i);
+        store_as(d, hn::Mul(act.value(d, hn::LoadU(d, gate + i)), hn::LoadU(d, up + i)), y + i);
       });
     }
   });
+}
+
+void gated_forward_rows(const GatedForward& a, int64_t first, int64_t last) {
+  if (a.y_bf16) return gated_rows_into(a.y_bf16, a, first, last);
+  gated_rows_into(a.y, a, first, last);
 }
 
 void gated_backward_rows(const GatedBackward& a, int64_t first, int64_t last) {

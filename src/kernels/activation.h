@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "plumb/activation.h"
+#include "tensor/dtype.h"
 
 namespace plumb {
 
@@ -18,6 +19,7 @@ struct ActivationForward {
   const float* x = nullptr;
   const float* bias = nullptr;  // (C) or null
   float* y = nullptr;
+  BFloat16* y_bf16 = nullptr;  // in place of y: rounded, as an operand of a bf16 product
 };
 void activation_forward(const ActivationForward& a);
 
@@ -44,7 +46,8 @@ struct GatedForward {
   int64_t gate_stride = 0;
   const float* up = nullptr;
   int64_t up_stride = 0;
-  float* y = nullptr;  // (N, C)
+  float* y = nullptr;          // (N, C)
+  BFloat16* y_bf16 = nullptr;  // in place of y, rounded
 };
 void gated_forward(const GatedForward& a);
 

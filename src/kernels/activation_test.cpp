@@ -10,6 +10,12 @@
 namespace plumb {
 namespace {
 
+void expect_rounded(const std::vector<BFloat16>& rounded, Floats& exact) {
+  for (size_t i = 0; i < rounded.size(); ++i) {
+    ASSERT_EQ(rounded[i].bits, to_bf16(exact[static_cast<int64_t>(i)]).bits) << i;
+  }
+}
+
 using reference::Array;
 using reference::Complex;
 
@@ -93,6 +99,9 @@ TEST(Activation, BiasAndItsGradient) {
       Floats in(x), b(bias), dy(g), y(rows * width), dx(rows * width), db(width);
       activation_forward({kind, rows, width, in.data(), b.data(), y.data()});
       expect_close(y, want_y, 2e-6, "y", 1);
+      std::vector<BFloat16> rounded(rows * width);
+      activation_forward({kind, rows, width, in.data(), b.data(), nullptr, rounded.data()});
+      expect_rounded(rounded, y);
       ActivationBackward back{kind, rows, width, in.data(), b.data(), dy.data(), dx.data(), db.data()};
       activation_backward(back);
       expect_close(dx, want_dx, 3e-6, "dx", 1);
@@ -124,6 +133,9 @@ TEST(Activation, GatedInOneFusedBuffer) {
     }
     gated_forward({kind, rows, width, in.data(), stride, in.data() + width, stride, y.data()});
     expect_close(y, want_y, 2e-6, "y", 1);
+    std::vector<BFloat16> rounded(rows * width);
+    gated_forward({kind, rows, width, in.data(), stride, in.data() + width, stride, nullptr, rounded.data()});
+    expect_rounded(rounded, y);
     GatedBackward back{kind,
                        rows,
                        width,

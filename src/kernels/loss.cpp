@@ -1,7 +1,7 @@
 #include "kernels/loss.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/simd.h"
 #include "kernels/simd_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -83,10 +84,19 @@ void cross_entropy_row(const CrossEntropy& a, int64_t n, LossSums& sums) {
   if (!a.gradient) return;
   const float factor = static_cast<float>(a.scale * (1 + 2 * z_loss * log_z) / z);
   const float shift = static_cast<float>(-a.scale * smoothing / static_cast<double>(vocabulary));
-  for_lanes(vocabulary, [&](auto d, size_t i) HWY_ATTR {
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, factor), hn::Set(d, shift)), d, x + i);
-  });
-  x[target] -= static_cast<float>(a.scale * (1 - smoothing));
+  const auto smooth = [&](auto d, size_t i) HWY_ATTR {
+    return hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, factor), hn::Set(d, shift));
+  };
+  const float to_target =
+      hn::GetLane(smooth(hn::CappedTag<float, 1>(), target)) - static_cast<float>(a.scale * (1 - smoothing));
+  if (a.gradient_bf16) {
+    BFloat16* out = a.gradient_bf16 + n * vocabulary;
+    for_lanes(vocabulary, [&](auto d, size_t i) HWY_ATTR { store_as(d, smooth(d, i), out + i); });
+    out[target] = to_bf16(to_target);
+  } else {
+    for_lanes(vocabulary, [&](auto d, size_t i) HWY_ATTR { store_as(d, smooth(d, i), x + i); });
+    x[target] = to_target;
+  }
 }
 
 void log_softmax_row(int64_t n, const float* x, float* out) {
@@ -127,8 +137,11 @@ LossSums cross_entropy(const CrossEntropy& a) {
       const int32_t target = a.targets[n];
       if (target == kIgnore) {
         if (a.row_nll) a.row_nll[n] = 0;
-        if (a.gradient)
-          std::memset(a.logits + n * a.vocabulary, 0, static_cast<size_t>(a.vocabulary) * sizeof(float));
+        if (a.gradient_bf16) {
+          std::fill_n(a.gradient_bf16 + n * a.vocabulary, a.vocabulary, BFloat16());
+        } else if (a.gradient) {
+          std::fill_n(a.logits + n * a.vocabulary, a.vocabulary, 0.0f);
+        }
         continue;
       }
       PLUMB_CHECK(target >= 0 && target < a.vocabulary, "target {} of {}, row {}", target, a.vocabulary, n);

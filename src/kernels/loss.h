@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "tensor/dtype.h"
+
 namespace plumb {
 
 constexpr int32_t kIgnore = -100;  // the target of a row that is not scored
@@ -34,6 +36,8 @@ struct CrossEntropy {
   double scale = 1;
   bool gradient = false;
   float* row_nll = nullptr;  // (N) or null: -log p(target) of each row, 0 for ignored ones
+  // (N, V) or null: where the gradient goes instead, rounded; the logits are lost all the same.
+  BFloat16* gradient_bf16 = nullptr;
 };
 LossSums cross_entropy(const CrossEntropy& a);
 

@@ -43,6 +43,14 @@ void check_loss(int64_t rows, int64_t vocabulary, float smoothing, float z) {
     return 0.25 * reference::cross_entropy<Complex>(vocabulary, v, targets, s, zl);
   });
   expect_close(logits, d, 3e-6, "dlogits", 0.25);
+  Floats again(x);
+  std::vector<BFloat16> rounded(rows * vocabulary);
+  a.logits = again.data();
+  a.gradient_bf16 = rounded.data();
+  EXPECT_EQ(cross_entropy(a).loss, sums.loss);
+  for (size_t i = 0; i < rounded.size(); ++i) {
+    ASSERT_EQ(rounded[i].bits, to_bf16(logits[static_cast<int64_t>(i)]).bits) << i;
+  }
 }
 
 TEST(Loss, AgainstOracle) {

@@ -20,15 +20,31 @@ using F32 = hn::ScalableTag<float>;
 using VecF32 = hn::Vec<F32>;
 
 // f32 values rounded to the nearest bf16, ties to even; NaN stays NaN. The same as to_bf16().
-HWY_INLINE VecF32 round_to_bf16(VecF32 x) {
-  const F32 d;
-  const hn::RebindToUnsigned<F32> du;
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V round_to_bf16(D d, V x) {
+  const hn::RebindToUnsigned<D> du;
   const auto bits = hn::BitCast(du, x);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
   const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
   const auto quiet = hn::Or(bits, hn::Set(du, 0x400000u));
   const auto nan = hn::RebindMask(du, hn::IsNaN(x));
   return hn::BitCast(d, hn::And(hn::IfThenElse(nan, quiet, rounded), hn::Set(du, 0xffff0000u)));
+}
+HWY_INLINE VecF32 round_to_bf16(VecF32 x) {
+  return round_to_bf16(F32(), x);
+}
+
+// Lanes of f32 into an array, as they are or rounded.
+template <class D>
+HWY_INLINE void store_as(D d, hn::Vec<D> x, float* p) {
+  hn::StoreU(x, d, p);
+}
+template <class D>
+HWY_INLINE void store_as(D d, hn::Vec<D> x, BFloat16* p) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint16_t, D> dh;
+  const auto bits = hn::ShiftRight<16>(hn::BitCast(du, round_to_bf16(d, x)));
+  hn::StoreU(hn::TruncateTo(dh, bits), dh, reinterpret_cast<uint16_t*>(p));
 }
 
 // A vector of stored numbers, widened.

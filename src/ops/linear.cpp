@@ -4,6 +4,7 @@
 #include "kernels/convert.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "kernels/pack.h"
 
 namespace plumb {
 
@@ -43,13 +44,27 @@ Tensor product(Context& context, const Tensor& x, const LinearWeights& w) {
   return y;
 }
 
+// dy (N, out) as both products of the backward pass read it: rounded once for the two where they are bf16.
+Tensor gradient_operand(DType compute, const float* dy, int64_t rows, const LinearWeights& w) {
+  const Shape shape{rows, w.outputs()};
+  if (compute == DType::f32) return Tensor::view(shape, DType::f32, const_cast<float*>(dy), nullptr);
+  Tensor rounded = Tensor::empty(shape, DType::bf16);
+  pack_bf16({.src = dy,
+             .n = rows,
+             .k = w.outputs(),
+             .ld = w.outputs(),
+             .k_contiguous = true,
+             .dst = rounded.data<BFloat16>()});
+  return rounded;
+}
+
 // dx = dy · W into `dx`, unless that is null.
-void input_gradient(DType compute, const float* dy, int64_t rows, const LinearWeights& w, GradientTarget dx) {
+void input_gradient(DType compute, const Tensor& dy, const LinearWeights& w, GradientTarget dx) {
   if (!dx.data) return;
-  gemm({.m = rows,
+  gemm({.m = dy.rows(),
         .n = w.inputs(),
         .k = w.outputs(),
-        .a = {dy, DType::f32, w.outputs(), false},
+        .a = {dy.raw(), dy.dtype(), w.outputs(), false},
         .b = weight_operand(w, false),
         .c = dx.data,
         .ldc = w.inputs(),
@@ -57,9 +72,9 @@ void input_gradient(DType compute, const float* dy, int64_t rows, const LinearWe
         .compute = compute});
 }
 
-// dW = dyᵀ · x (or xᵀ · dy), db = column sums of dy.
-void weight_gradient(DType compute, const float* dy, const Tensor& x, const LinearWeights& w) {
-  const MatrixOperand dy_operand{dy, DType::f32, w.outputs(), w.in_out ? false : true};
+// dW = dyᵀ · x (or xᵀ · dy)
+void weight_gradient(DType compute, const Tensor& dy, const Tensor& x, const LinearWeights& w) {
+  const MatrixOperand dy_operand{dy.raw(), dy.dtype(), w.outputs(), w.in_out ? false : true};
   const MatrixOperand x_operand{x.raw(), x.dtype(), w.inputs(), w.in_out ? true : false};
   if (const GradientTarget dw = gradient_target(w.weight); dw.data) {
     gemm({.m = w.weight.size(0),
@@ -72,9 +87,13 @@ void weight_gradient(DType compute, const float* dy, const Tensor& x, const Line
           .add = dw.add,
           .compute = compute});
   }
+}
+
+// db = column sums of dy.
+void bias_gradient(const float* dy, int64_t rows, const LinearWeights& w) {
   if (!w.bias.defined()) return;
   if (const GradientTarget db = gradient_target(w.bias); db.data) {
-    bias_backward(x.rows(), w.outputs(), dy, db.data, db.add);
+    bias_backward(rows, w.outputs(), dy, db.data, db.add);
   }
 }
 
@@ -83,14 +102,23 @@ bool recorded(const Context& context, const Tensor& x, const LinearWeights& w) {
          (x.requires_grad() || w.weight.requires_grad() || (w.bias.defined() && w.bias.requires_grad()));
 }
 
-Tensor activated(const Tensor& x, const Tensor& bias, Activation kind) {
-  Tensor h = Tensor::empty(x.shape());
+// What only a product reads is made as the product takes it: rounded to bf16 where that rounds its operands.
+float* f32_or_null(const Tensor& t) {
+  return t.dtype() == DType::f32 ? t.f32() : nullptr;
+}
+BFloat16* bf16_or_null(const Tensor& t) {
+  return t.dtype() == DType::bf16 ? t.data<BFloat16>() : nullptr;
+}
+
+Tensor activated(const Tensor& x, const Tensor& bias, Activation kind, DType dtype) {
+  Tensor h = Tensor::empty(x.shape(), dtype);
   activation_forward({.kind = kind,
                       .rows = x.rows(),
                       .width = x.width(),
                       .x = x.f32(),
                       .bias = bias.defined() ? bias.f32() : nullptr,
-                      .y = h.f32()});
+                      .y = f32_or_null(h),
+                      .y_bf16 = bf16_or_null(h)});
   return h;
 }
 
@@ -110,9 +138,9 @@ void activated_backward(const Tensor& x, const Tensor& bias, Activation kind, co
                        .add_bias = dbias.add});
 }
 
-Tensor gated_product(const Tensor& gate, const Tensor& up, Activation kind) {
+Tensor gated_product(const Tensor& gate, const Tensor& up, Activation kind, DType dtype) {
   PLUMB_CHECK(gate.shape() == up.shape());
-  Tensor h = Tensor::empty(up.shape());
+  Tensor h = Tensor::empty(up.shape(), dtype);
   gated_forward({.kind = kind,
                  .rows = up.rows(),
                  .width = up.width(),
@@ -120,7 +148,8 @@ Tensor gated_product(const Tensor& gate, const Tensor& up, Activation kind) {
                  .gate_stride = gate.width(),
                  .up = up.f32(),
                  .up_stride = up.width(),
-                 .y = h.f32()});
+                 .y = f32_or_null(h),
+                 .y_bf16 = bf16_or_null(h)});
   return h;
 }
 
@@ -152,31 +181,38 @@ Tensor linear(Context& context, const Tensor& x, const LinearWeights& w) {
   context.tape->record([x, w, result = y.gradient(), compute = context.compute] {
     const float* dy = arrived(result);
     if (!dy) return;
-    weight_gradient(compute, dy, x, w);
-    input_gradient(compute, dy, x.rows(), w, gradient_target(x));
+    bias_gradient(dy, x.rows(), w);
+    linear_backward(compute, gradient_operand(compute, dy, x.rows(), w), x, w);
   });
   return y;
+}
+
+void linear_backward(DType compute, const Tensor& dy, const Tensor& x, const LinearWeights& w) {
+  weight_gradient(compute, dy, x, w);
+  input_gradient(compute, dy, w, gradient_target(x));
 }
 
 Tensor activated_linear(Context& context, const Tensor& x, const Tensor& bias, Activation kind,
                         const LinearWeights& w) {
   PLUMB_CHECK(!bias.defined() || bias.numel() == x.width(), "a bias of {} on {}", bias.shape().str(),
               x.shape().str());
-  Tensor y = product(context, activated(x, bias, kind), w);
+  Tensor y = product(context, activated(x, bias, kind, context.compute), w);
   const bool bias_trains = bias.defined() && bias.requires_grad();
   if (!recorded(context, x, w) && !(context.tape && bias_trains)) return y;
   y.set_requires_grad();
   context.tape->record([x, bias, w, kind, bias_trains, result = y.gradient(), compute = context.compute] {
-    const float* dy = arrived(result);
-    if (!dy) return;
-    weight_gradient(compute, dy, activated(x, bias, kind), w);
+    const float* dy_f32 = arrived(result);
+    if (!dy_f32) return;
+    bias_gradient(dy_f32, x.rows(), w);
+    const Tensor dy = gradient_operand(compute, dy_f32, x.rows(), w);
+    weight_gradient(compute, dy, activated(x, bias, kind, compute), w);
     if (!x.requires_grad() && !bias_trains) return;
     Tensor unwanted;
     const GradientTarget dx = gradient_target_or(x, unwanted);
     // The gradient of act(x) is made where dx goes when that is free, and turned into dx in place.
     const Tensor scratch = dx.add ? Tensor::empty(x.shape()) : Tensor();
     float* dh = dx.add ? scratch.f32() : dx.data;
-    input_gradient(compute, dy, x.rows(), w, {dh, false});
+    input_gradient(compute, dy, w, {dh, false});
     activated_backward(x, bias, kind, dh, dx);
   });
   return y;
@@ -185,23 +221,25 @@ Tensor activated_linear(Context& context, const Tensor& x, const Tensor& bias, A
 Tensor gated_linear(Context& context, const Tensor& gate, const Tensor& up, Activation kind,
                     const LinearWeights& w) {
   if (context.plain) return linear(context, gated(context, gate, up, kind), w);
-  Tensor y = product(context, gated_product(gate, up, kind), w);
+  Tensor y = product(context, gated_product(gate, up, kind, context.compute), w);
   if (!recorded(context, up, w) && !context.records(gate)) return y;
   y.set_requires_grad();
   context.tape->record([gate, up, w, kind, result = y.gradient(), compute = context.compute] {
-    const float* dy = arrived(result);
-    if (!dy) return;
-    weight_gradient(compute, dy, gated_product(gate, up, kind), w);
+    const float* dy_f32 = arrived(result);
+    if (!dy_f32) return;
+    bias_gradient(dy_f32, up.rows(), w);
+    const Tensor dy = gradient_operand(compute, dy_f32, up.rows(), w);
+    weight_gradient(compute, dy, gated_product(gate, up, kind, compute), w);
     if (!gate.requires_grad() && !up.requires_grad()) return;
     const Tensor dh = Tensor::empty(up.shape());
-    input_gradient(compute, dy, up.rows(), w, {dh.f32(), false});
+    input_gradient(compute, dy, w, {dh.f32(), false});
     gated_product_backward(gate, up, kind, dh.f32());
   });
   return y;
 }
 
 Tensor activation(Context& context, const Tensor& x, Activation kind) {
-  Tensor y = activated(x, {}, kind);
+  Tensor y = activated(x, {}, kind, DType::f32);
   if (!context.records(x)) return y;
   y.set_requires_grad();
   context.tape->record([x, kind, result = y.gradient()] {
@@ -211,7 +249,7 @@ Tensor activation(Context& context, const Tensor& x, Activation kind) {
 }
 
 Tensor gated(Context& context, const Tensor& gate, const Tensor& up, Activation kind) {
-  Tensor y = gated_product(gate, up, kind);
+  Tensor y = gated_product(gate, up, kind, DType::f32);
   if (!context.records(gate) && !context.records(up)) return y;
   y.set_requires_grad();
   context.tape->record([gate, up, kind, result = y.gradient()] {

@@ -26,6 +26,10 @@ struct LinearWeights {
 // y = x Wᵀ + b
 Tensor linear(Context& context, const Tensor& x, const LinearWeights& w);
 
+// Gives x and the weight (not the bias) their gradients of linear(), from dy (N, out) in f32 or bf16: for a
+// loss that makes dy itself, as bf16 products read it.
+void linear_backward(DType compute, const Tensor& dy, const Tensor& x, const LinearWeights& w);
+
 // y = linear(act(x + bias)); bias (in) or undefined. act(x + bias) is made again in the backward pass instead
 // of being kept.
 Tensor activated_linear(Context& context, const Tensor& x, const Tensor& bias, Activation activation,

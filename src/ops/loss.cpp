@@ -22,31 +22,43 @@ Tensor scaled_logits(Context& context, const Tensor& h, const Head& head) {
   return head.scale.v.defined() ? scale_columns(context, y, head.scale) : y;
 }
 
+// Whether the logits' gradient is an operand of bf16 products and nothing else: then it is made as such.
+bool products_alone(const Tensor& h, const Head& head, DType compute) {
+  return compute == DType::bf16 && !head.scale.v.defined() && !head.map.bias.defined() &&
+         (h.requires_grad() || head.map.weight.requires_grad());
+}
+
 // One chunk: logits from h, their loss and gradient, and that gradient into dh and the weights.
 LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, const Head& head,
                     const int32_t* targets, const LossOptions& o) {
-  Tape tape;
-  Context inner = context;
-  inner.tape = context.tape ? &tape : nullptr;
   Tensor x = h;
   if (dh) {
     x.set_requires_grad();
     x.gradient()->value = std::make_unique<Tensor>(Tensor::view(h.shape(), DType::f32, dh, nullptr));
     x.gradient()->written = add_dh;
   }
+  Tape tape;
+  Context inner = context;
+  const bool direct = context.tape && products_alone(x, head, context.compute);
+  inner.tape = context.tape && !direct ? &tape : nullptr;
   const Tensor logits = scaled_logits(inner, x, head);
   if (head.untrained_bias.defined()) {
     bias_forward(logits.rows(), logits.width(), logits.f32(), head.untrained_bias.f32(), logits.f32());
   }
-  const LossSums sums = ::plumb::cross_entropy({.rows = logits.rows(),
-                                                .vocabulary = logits.width(),
-                                                .logits = logits.f32(),
-                                                .targets = targets,
-                                                .label_smoothing = static_cast<float>(o.label_smoothing),
-                                                .z_loss = static_cast<float>(o.z_loss),
-                                                .scale = o.scale,
-                                                .gradient = logits.requires_grad()});
-  if (logits.requires_grad()) {
+  const Tensor rounded = direct ? Tensor::empty(logits.shape(), DType::bf16) : Tensor();
+  const LossSums sums =
+      ::plumb::cross_entropy({.rows = logits.rows(),
+                              .vocabulary = logits.width(),
+                              .logits = logits.f32(),
+                              .targets = targets,
+                              .label_smoothing = static_cast<float>(o.label_smoothing),
+                              .z_loss = static_cast<float>(o.z_loss),
+                              .scale = o.scale,
+                              .gradient = direct || logits.requires_grad(),
+                              .gradient_bf16 = direct ? rounded.data<BFloat16>() : nullptr});
+  if (direct) {
+    linear_backward(context.compute, rounded, x, head.map);
+  } else if (logits.requires_grad()) {
     logits.gradient()->value = std::make_unique<Tensor>(logits.without_grad());
     logits.gradient()->written = true;
     tape.backward();
