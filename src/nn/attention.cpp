@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/convert.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
 #include "ops/scale.h"
@@ -150,10 +151,11 @@ void MultiHeadAttention::append(Projected& p, const AttentionPass& pass) const {
   }
   const auto store = [&](const ops::Columns& from, const Tensor& to) {
     for (int64_t b = 0; b < batch; ++b) {
-      for (int64_t t = 0; t < length; ++t) {
-        const float* row = from.t.f32() + (b * length + t) * from.t.width() + from.first;
-        std::memcpy(to.f32() + (b * capacity + pass.cached + t) * width, row, width * sizeof(float));
-      }
+      widen({.src = from.t.f32() + b * length * from.t.width() + from.first,
+             .rows = length,
+             .width = width,
+             .ld = from.t.width(),
+             .dst = to.f32() + (b * capacity + pass.cached) * width});
     }
   };
   store(p.k, cache.k);
