@@ -83,7 +83,9 @@ void add_settings(TrainCommand& c) {
   RunSettings& r = c.run;
   const auto data = into("Data");
   data("text", r.text,
-       "UTF-8 file, or folder of them (default: fortunes or the common licences, as Debian has them)");
+       "UTF-8 file, or folder of them (default: fortunes or the common licences, as Debian has them); a file "
+       ".jsonl: "
+       "a document a line, {\"text\": ...} or {\"prompt\": ..., \"completion\": ...}, packed into rows");
   data("task", r.task, "a task with known answers in place of a text: copy, reverse or sort");
   data("held_out", r.held_out, "share of the text that is kept for validation");
   data("tokenizer", r.tokenizer,
@@ -164,6 +166,12 @@ Tokenizer make_tokenizer(const TrainCommand& c) {
   if (c.run.tokenizer == "bytes") return Tokenizer::bytes();
   if (c.run.tokenizer != "bpe") return Tokenizer::load(c.run.tokenizer);
   const std::string text = c.run.text.empty() ? default_corpus() : c.run.text;
+  if (text.ends_with(".jsonl")) {
+    throw Error(ErrorKind::usage,
+                "a tokenizer is trained on plain text, not on JSON lines: give --from, or --tokenizer with "
+                "bytes or a "
+                "file");
+  }
   fmt::print(stderr, "training a tokenizer on {}\n", text);
   TokenizerTraining training;
   if (c.config.vocab_size > 0) training.vocab_size = c.config.vocab_size;

@@ -21,6 +21,9 @@ struct Batch {
   int64_t length = 0;         // T
   std::vector<int32_t> ids;   // (B, T)
   std::vector<uint8_t> mask;  // (B, T) 1 where there is a real token
+  // (B, T) where the document of a position begins in its row, which several are packed into: they do not see
+  // each other, and positions restart. Empty: a row is one text.
+  std::vector<int32_t> starts;
 
   int64_t decoder_length = 0;         // U; 0 unless encoder-decoder
   std::vector<int32_t> decoder_ids;   // (B, U) begins with the start token: the targets shifted right
@@ -59,6 +62,10 @@ class Dataset {
   // named file must be non-empty UTF-8 text; inside a folder other files are skipped and counted in one
   // notice. Every so many bytes a block goes to validation, so both parts come from all over the text and
   // never overlap.
+  //
+  // A file whose name ends in .jsonl has a document on each line, read into memory: {"text": ...}, or
+  // {"prompt": ..., "completion": ...} whose prompt has no targets; whole ones are packed into rows, and one
+  // that is longer than a row is Error(input). A document ends with the tokenizer's eos.
   static Dataset text(const std::string& path, const Tokenizer& tokenizer, const TextOptions& options = {});
 
   // The same text for a masked-LM encoder: 15 % of the positions are targets, of which 80 % show the mask

@@ -8,6 +8,7 @@
 
 #include "base/progress.h"
 #include "data/corpus.h"
+#include "data/documents.h"
 #include "data/synthetic.h"
 #include "data/windows.h"
 #include "plumb/error.h"
@@ -20,13 +21,20 @@ struct Dataset::Impl {
   Tokenizer tokenizer;
   uint64_t seed;
   std::string name;
-  std::optional<TokenFile> tokens;  // a text's
+  std::optional<TokenFile> tokens;       // a text's
+  std::optional<Documents> documents{};  // of JSON lines
   SyntheticTask task{};
   SyntheticOptions synthetic{};
 
   int32_t pad_id() const {
     const auto pad = tokenizer.special(TokenRole::pad);
-    return pad ? *pad : tokenizer.special(TokenRole::eos).value();
+    return pad ? *pad : tokenizer.special(TokenRole::eos).value_or(0);
+  }
+
+  // Of a part in order, for evaluation.
+  int64_t row_count(Split split, int64_t length) const {
+    if (documents) return documents->row_count(split, length);
+    return tokens ? window_count(*tokens, split, length) : synthetic.examples;
   }
 };
 
@@ -40,6 +48,10 @@ constexpr std::array<Candidate, 2> kDefaultTexts = {{
     {"/usr/share/games/fortunes", "apt install fortunes"},
     {"/usr/share/common-licenses", "on every Debian"},
 }};
+
+bool is_json_lines(const std::string& path) {
+  return path.ends_with(".jsonl");
+}
 
 void check_sizes(int64_t rows, int64_t length) {
   if (rows < 1 || length < 1) {
@@ -64,7 +76,13 @@ Dataset open_text(DatasetKind kind, const std::string& path, const Tokenizer& to
 Dataset::Dataset(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
 Dataset Dataset::text(const std::string& path, const Tokenizer& tokenizer, const TextOptions& options) {
-  return open_text(DatasetKind::language_model, path, tokenizer, options);
+  if (!is_json_lines(path)) return open_text(DatasetKind::language_model, path, tokenizer, options);
+  return Dataset(std::make_shared<Impl>(Impl{.kind = DatasetKind::language_model,
+                                             .tokenizer = tokenizer,
+                                             .seed = options.seed,
+                                             .name = path,
+                                             .tokens = {},
+                                             .documents = Documents(path, tokenizer, options)}));
 }
 
 Dataset Dataset::masked_text(const std::string& path, const Tokenizer& tokenizer,
@@ -72,6 +90,9 @@ Dataset Dataset::masked_text(const std::string& path, const Tokenizer& tokenizer
   if (!tokenizer.special(TokenRole::mask)) {
     throw Error(ErrorKind::input, "masked text needs a tokenizer with a mask token, and this one has none");
   }
+  if (is_json_lines(path))
+    throw Error(ErrorKind::unsupported,
+                path + ": JSON lines are for decoders; masked text is read from plain text");
   return open_text(DatasetKind::masked, path, tokenizer, options);
 }
 
@@ -125,6 +146,10 @@ Batch Dataset::batch(int64_t step, int64_t micro, int64_t rows, int64_t length) 
                            .length = length,
                            .min_symbols = impl.synthetic.min_symbols});
   }
+  if (impl.documents) {
+    return impl.documents->batch(
+        {.step = step, .first_row = first_row, .rows = rows, .length = length, .pad_id = impl.pad_id()});
+  }
   Batch batch = train_windows(
       *impl.tokens,
       {.seed = impl.seed, .step = step, .first_row = first_row, .rows = rows, .length = length});
@@ -136,8 +161,7 @@ Batch Dataset::batch(int64_t step, int64_t micro, int64_t rows, int64_t length) 
 
 int64_t Dataset::evaluation_batches(Split split, int64_t rows, int64_t length, int64_t most_batches) const {
   check_sizes(rows, length);
-  const int64_t count =
-      impl_->tokens ? window_count(*impl_->tokens, split, length) : impl_->synthetic.examples;
+  const int64_t count = impl_->row_count(split, length);
   const int64_t batches = (count + rows - 1) / rows;
   return most_batches > 0 ? std::min(batches, most_batches) : batches;
 }
@@ -160,7 +184,11 @@ Batch Dataset::evaluation_batch(Split split, int64_t index, int64_t rows, int64_
                            .length = length,
                            .min_symbols = impl.synthetic.min_symbols});
   }
-  const int64_t left = window_count(*impl.tokens, split, length) - first;
+  const int64_t left = impl.row_count(split, length) - first;
+  if (impl.documents) {
+    return impl.documents->ordered(
+        split, {.first_row = first, .rows = std::min(rows, left), .length = length, .pad_id = impl.pad_id()});
+  }
   Batch batch = ordered_windows(*impl.tokens, {.part = split,
                                                .first = first,
                                                .rows = std::min(rows, left),
@@ -173,16 +201,24 @@ Batch Dataset::evaluation_batch(Split split, int64_t index, int64_t rows, int64_
 }
 
 int64_t Dataset::token_count(Split split) const {
+  if (impl_->documents) return impl_->documents->token_count(split);
   return impl_->tokens ? static_cast<int64_t>(impl_->tokens->count(split)) : 0;
 }
 
 int64_t Dataset::byte_count(Split split) const {
+  if (impl_->documents) return impl_->documents->byte_count(split);
   if (!impl_->tokens || split == Split::test) return 0;
   const TokenFileHeader& header = impl_->tokens->header();
   return static_cast<int64_t>(split == Split::train ? header.train_bytes : header.valid_bytes);
 }
 
 std::string Dataset::describe() const {
+  if (impl_->documents) {
+    return fmt::format("{}: {} documents, {} training and {} held-out tokens", impl_->name,
+                       impl_->documents->count(),
+                       format_count(static_cast<double>(token_count(Split::train))),
+                       format_count(static_cast<double>(token_count(Split::validation))));
+  }
   if (!impl_->tokens) return fmt::format("synthetic task '{}'", impl_->name);
   const TokenFileHeader& header = impl_->tokens->header();
   return fmt::format("{}: {} file{}, {}, {} training and {} held-out tokens", impl_->name, header.files,

@@ -303,5 +303,84 @@ TEST(DefaultCorpus, IsAFolderOfTextOrAnErrorThatSaysWhatToInstall) {
   }
 }
 
+class JsonLines : public DatasetTest {
+ protected:
+  std::string lines_path() const { return folder_ / "lines.jsonl"; }
+  Dataset load(const std::string& lines, double held_out = 0) const {
+    write_file_atomically(lines_path(), lines);
+    TextOptions o = options();
+    o.held_out = held_out;
+    return Dataset::text(lines_path(), Tokenizer::bytes(), o);
+  }
+  // Of each document of a batch, its inputs and, after a bar, its targets, padding left out.
+  static std::multiset<std::string> documents(const Batch& b) {
+    std::multiset<std::string> found;
+    const auto letter = [](int32_t id) { return id == 256 ? '$' : id < 0 ? '.' : static_cast<char>(id); };
+    for (int64_t i = 0; i < b.rows * b.length; ++i) {
+      if (!b.mask[i] || b.starts[i] != i % b.length) continue;
+      std::string inputs, targets;
+      for (int64_t j = i; j < (i / b.length + 1) * b.length && b.mask[j] && b.starts[j] == b.starts[i]; ++j) {
+        inputs += letter(b.ids[j]);
+        targets += letter(b.targets[j]);
+      }
+      found.insert(inputs + "|" + targets);
+    }
+    return found;
+  }
+};
+
+TEST_F(JsonLines, DocumentsArePackedWithTargetsOfTheCompletion) {
+  const Dataset data = load(
+      "{\"text\": \"abc\"}\n\n{\"prompt\": \"qu\", \"completion\": \"xy\"}\n"
+      "{\"completion\": \"z\", \"prompt\": \"\"}\n{\"text\": \"hi\"}");
+  EXPECT_EQ(data.kind(), DatasetKind::language_model);
+  ASSERT_EQ(data.evaluation_batches(Split::train, 8, 6), 1);
+  const Batch all = data.evaluation_batch(Split::train, 0, 8, 6);
+  check_shape(all, all.rows, 6);
+  EXPECT_EQ(documents(all), (std::multiset<std::string>{"abc|bc$", "quxy|.xy$", "z|$", "hi|i$"}));
+  EXPECT_LE(all.rows, 3);
+  EXPECT_EQ(data.token_count(Split::train), 4 + 5 + 2 + 3);
+  EXPECT_EQ(data.byte_count(Split::train), 3 + 2 + 1 + 2);
+  // Row by row the same documents.
+  std::multiset<std::string> rows;
+  for (int64_t i = 0; i < all.rows; ++i) rows.merge(documents(data.evaluation_batch(Split::train, i, 1, 6)));
+  EXPECT_EQ(rows, documents(all));
+}
+
+TEST_F(JsonLines, TrainingRowsAreAFunctionOfStepAndRow) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += "{\"text\": \"text " + std::to_string(i) + "\"}\n";
+  const Dataset data = load(lines, 0.25);
+  const Batch whole = data.batch(3, 0, 4, 30), half = data.batch(3, 1, 2, 30);
+  check_shape(whole, 4, 30);
+  EXPECT_TRUE(std::equal(half.ids.begin(), half.ids.end(), whole.ids.begin() + 60));
+  EXPECT_TRUE(std::equal(half.starts.begin(), half.starts.end(), whole.starts.begin() + 60));
+  EXPECT_NE(data.batch(4, 0, 4, 30).ids, whole.ids);
+  std::set<std::string> seen;
+  for (int64_t step = 0; step < 50; ++step) {
+    for (const std::string& d : documents(data.batch(step, 0, 4, 30))) seen.insert(d);
+  }
+  EXPECT_EQ(seen.size(), 30u) << "every document of the training part, and no other";
+  const auto held = documents(data.evaluation_batch(Split::validation, 0, 100, 30));
+  EXPECT_EQ(held.size(), 10u);
+  for (const std::string& d : held) EXPECT_FALSE(seen.contains(d)) << d;
+}
+
+TEST_F(JsonLines, FaultsNameTheLine) {
+  const auto refused = [&](const std::string& lines) { return message_of([&] { load(lines); }); };
+  for (const char* bad : {"{\"text\": 3}", "{\"text\": \"a\", \"more\": 1}", "[1]", "{\"prompt\": \"a\"}",
+                          "{", "{\"prompt\": \"ab\", \"completion\": 1}"}) {
+    EXPECT_NE(refused(std::string("{\"text\": \"good\"}\n") + bad).find("line 2"), std::string::npos) << bad;
+  }
+  EXPECT_NE(refused("\n\n").find("no line"), std::string::npos);
+  const Dataset data = load("{\"text\": \"a\"}\n{\"text\": \"0123456789\"}\n");
+  const std::string longer = message_of([&] { data.batch(0, 0, 1, 9); });
+  EXPECT_NE(longer.find("line 2 takes a row of 10 tokens, and rows have 9"), std::string::npos) << longer;
+  EXPECT_EQ(data.batch(0, 0, 1, 10).rows, 1);
+  EXPECT_NE(
+      message_of([&] { Dataset::masked_text(lines_path(), Tokenizer::bytes(), options()); }).find("decoders"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace plumb

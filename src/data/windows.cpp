@@ -16,17 +16,6 @@ constexpr uint64_t kWindowStream = 0x77696e646f77, kMaskStream = 0x6d61736b;  //
 // Devlin et al. 2018, section 3.1.
 constexpr double kMasked = 0.15, kShowMask = 0.8, kShowRandom = 0.9;
 
-Batch empty_batch(int64_t rows, int64_t length, int32_t pad_id) {
-  Batch batch;
-  batch.rows = rows;
-  batch.length = length;
-  const size_t count = static_cast<size_t>(rows * length);
-  batch.ids.assign(count, pad_id);
-  batch.mask.assign(count, 0);
-  batch.targets.assign(count, kIgnoreTarget);
-  return batch;
-}
-
 // Ids [start, start + inputs] of a part as inputs and targets of a row.
 void fill_row(Batch& batch, int64_t row, const std::vector<int32_t>& ids) {
   const size_t begin = static_cast<size_t>(row * batch.length), inputs = ids.size() - 1;
@@ -50,6 +39,17 @@ int32_t random_token(const Tokenizer& tokenizer, RandomKey key, uint64_t index, 
 }
 
 }  // namespace
+
+Batch empty_batch(int64_t rows, int64_t length, int32_t pad_id) {
+  Batch batch;
+  batch.rows = rows;
+  batch.length = length;
+  const size_t count = static_cast<size_t>(rows * length);
+  batch.ids.assign(count, pad_id);
+  batch.mask.assign(count, 0);
+  batch.targets.assign(count, kIgnoreTarget);
+  return batch;
+}
 
 Batch train_windows(const TokenFile& file, const TrainWindows& what) {
   const uint64_t count = file.count(Split::train), length = static_cast<uint64_t>(what.length);

@@ -6,6 +6,9 @@
 
 namespace plumb {
 
+// Rows of padding alone.
+Batch empty_batch(int64_t rows, int64_t length, int32_t pad_id);
+
 // Next-token windows: ids [start, start + T), targets one later, from anywhere in the training part.
 struct TrainWindows {
   uint64_t seed = 0;

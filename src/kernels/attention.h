@@ -21,7 +21,7 @@ namespace plumb {
 //   v (b, s, g, e) at v + (b * kv_rows + s) * v_row + g * value_dim + e
 // A pair (t, s) is visible when every one of these holds; i = first_query + t is the query's own key slot:
 //   causal: s <= i;   window W > 0: |i - s| < W (so W keys with causal, the query's own among them);
-//   key_mask: key_mask[b * mask_row + s] != 0.
+//   key_mask: key_mask[b * mask_row + s] != 0;   first_keys: s >= first_keys[b * queries + t].
 struct Attention {
   int64_t batch = 0;                    // B
   int64_t queries = 0, keys = 0;        // T, S: either may be 0
@@ -43,6 +43,9 @@ struct Attention {
   int64_t window = 0;                 // 0: none
   const uint8_t* key_mask = nullptr;  // (B, S): 1 visible, 0 not; or null
   int64_t mask_row = 0;
+  // (B, T): the first slot that a query sees, never falling with t, so that texts packed into one row do not
+  // see each other; causal only. Or null.
+  const int32_t* first_keys = nullptr;
   const float* alibi_slopes =
       nullptr;            // (H): adds -slope * |i - s|; or null. Press, Smith, Lewis, "ALiBi" (2021)
   float dropout = 0.0f;   // of the weights after the softmax; kept ones are divided by 1 - dropout

@@ -65,6 +65,7 @@ std::vector<KeyList> list_keys(const Attention& a) {
     } else {
       lists[b].count = a.keys;
     }
+    if (a.first_keys) lists[b].first_keys = a.first_keys + b * a.queries;
   }
   return lists;
 }
@@ -77,6 +78,7 @@ Interval visible_keys(const Attention& a, const KeyList& keys, int64_t t) {
     end = std::min(end, i + a.window);
   }
   if (a.causal) end = std::min(end, i + 1);
+  if (keys.first_keys) begin = std::max<int64_t>(begin, keys.first_keys[t]);
   return {index_of(keys, begin), index_of(keys, end)};
 }
 

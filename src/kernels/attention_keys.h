@@ -12,8 +12,9 @@ namespace plumb {
 // The slots of one sequence that its key mask leaves visible, in order; "key i" below is the i-th of them.
 struct KeyList {
   int64_t count = 0;
-  int64_t first = 0;           // the slots are first, first + 1, ... if `slots` is empty
-  std::vector<int32_t> slots;  // (count) otherwise
+  int64_t first = 0;                    // the slots are first, first + 1, ... if `slots` is empty
+  std::vector<int32_t> slots;           // (count) otherwise
+  const int32_t* first_keys = nullptr;  // (T) the sequence's part of Attention::first_keys
   int64_t slot(int64_t i) const { return slots.empty() ? first + i : slots[i]; }
   bool contiguous(int64_t i, int64_t n) const { return slot(i + n - 1) - slot(i) == n - 1; }
 };

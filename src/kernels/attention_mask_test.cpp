@@ -73,6 +73,55 @@ TEST(Attention, B32RowsWithoutKeysAreZero) {
   }
 }
 
+// Texts packed into one row see themselves alone, in tiles of every kind; padding comes last.
+TEST(Attention, PackedTextsDoNotSeeEachOther) {
+  constexpr int64_t B = 2, T = 150;
+  std::vector<int32_t> first(B * T);
+  for (int64_t i = 0; i < B * T; ++i) {
+    const int64_t t = i % T;
+    first[i] = static_cast<int32_t>(i < T ? (t < 3     ? 0
+                                             : t < 77  ? 3
+                                             : t < 78  ? 77
+                                             : t < 140 ? 78
+                                                       : 140)
+                                          : t / 5 * 5);
+  }
+  const auto mask = mask_of(B, T, [](int64_t b, int64_t s) { return b == 0 ? s < 140 : s != 6; });
+  for (const int64_t window : {0, 9}) {
+    for (const int64_t kv_heads : {1, 2}) {
+      AttentionCase c({.batch = B,
+                       .queries = T,
+                       .keys = T,
+                       .heads = 2,
+                       .kv_heads = kv_heads,
+                       .head_dim = 8,
+                       .causal = true,
+                       .window = window,
+                       .key_mask = mask.data(),
+                       .mask_row = T,
+                       .first_keys = first.data()});
+      c.expect_all();
+      // The text of slots 3 to 76 by itself.
+      Attention alone = c.a;
+      std::vector<float> out(74 * c.a.out_row);
+      alone.batch = 1;
+      alone.queries = alone.keys = 74;
+      alone.q += 3 * c.a.q_row;
+      alone.k = static_cast<const float*>(c.a.k) + 3 * c.a.k_row;
+      alone.v = static_cast<const float*>(c.a.v) + 3 * c.a.v_row;
+      alone.first_keys = nullptr;
+      alone.key_mask = nullptr;
+      alone.out = out.data();
+      alone.lse = nullptr;
+      attention_forward(alone);
+      for (int64_t t = 0; t < 74; ++t) {
+        for (int64_t e = 0; e < 16; ++e)
+          EXPECT_NEAR(out[t * c.a.out_row + e], c.out[(3 + t) * c.a.out_row + e], 1e-6);
+      }
+    }
+  }
+}
+
 // B33, B35: masks that hide a pair twice are the same as one; 1 is visible.
 TEST(Attention, B33MasksCombineAsBooleans) {
   const auto late = mask_of(1, 10, [](int64_t, int64_t s) { return s < 4; });

@@ -106,6 +106,7 @@ void check_attention(const Attention& a) {
                   a.v_row >= a.kv_heads * a.value_dim && a.out_row >= a.heads * a.value_dim,
               "rows are {}, {}, {}, {} apart", a.q_row, a.k_row, a.v_row, a.out_row);
   PLUMB_CHECK(a.kv_dtype == DType::f32 || a.kv_dtype == DType::bf16, "keys are {}", dtype_name(a.kv_dtype));
+  PLUMB_CHECK(!a.first_keys || (a.causal && a.first_query == 0), "packed rows are causal and whole");
   PLUMB_CHECK(a.dropout >= 0 && a.dropout < 1 && a.window >= 0 && a.first_query >= 0);
 }
 

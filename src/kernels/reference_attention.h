@@ -19,6 +19,7 @@ inline bool visible(const Attention& a, int64_t b, int64_t t, int64_t s) {
   const int64_t i = a.first_query + t;
   if (a.causal && s > i) return false;
   if (a.window > 0 && std::abs(i - s) >= a.window) return false;
+  if (a.first_keys && s < a.first_keys[b * a.queries + t]) return false;
   return !a.key_mask || a.key_mask[b * a.mask_row + s] != 0;
 }
 

@@ -14,7 +14,8 @@ Tensor view(int64_t rows, int64_t length, const std::vector<T>& values) {
 }  // namespace
 
 Tensor batch_hidden(Context& context, const Transformer& model, const Batch& b) {
-  const Tokens tokens{.ids = view(b.rows, b.length, b.ids), .mask = view(b.rows, b.length, b.mask)};
+  Tokens tokens{.ids = view(b.rows, b.length, b.ids), .mask = view(b.rows, b.length, b.mask)};
+  if (!b.starts.empty()) tokens.starts = view(b.rows, b.length, b.starts);
   if (!model.config().has_encoder()) return model.decode(context, tokens);
   Tensor memory = model.encode(context, tokens);
   if (!model.config().has_decoder()) return memory;

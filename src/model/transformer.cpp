@@ -142,10 +142,11 @@ Tensor Transformer::decode(Context& context, const Tokens& tokens, const Tensor&
   PLUMB_CHECK(decoder_.has_value(), "the model has no decoder");
   PLUMB_CHECK(memory.defined() == config_.has_encoder(), "cross-attention reads an encoder's output");
   check(tokens, Side::decoder, 0);
-  const StackPass pass{.tokens = Sequence::from(tokens.ids.size(0), tokens.ids.size(1), tokens.mask),
-                       .memory = memory,
-                       .memory_mask = memory_mask,
-                       .hidden = hidden};
+  const StackPass pass{
+      .tokens = Sequence::from(tokens.ids.size(0), tokens.ids.size(1), tokens.mask, {}, tokens.starts),
+      .memory = memory,
+      .memory_mask = memory_mask,
+      .hidden = hidden};
   return decoder_->forward(context, embed(context, Side::decoder, tokens, pass.tokens), pass);
 }
 

@@ -21,6 +21,9 @@ struct Tokens {
   Tensor ids;    // (B, T) i32
   Tensor mask;   // (B, T) u8: 1 real, 0 padding
   Tensor types;  // (B, T) i32
+  // (B, T) i32: where the text begins that a position belongs to, of rows that texts are packed into;
+  // decoders only.
+  Tensor starts;
 };
 
 class Transformer {

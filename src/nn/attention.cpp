@@ -203,6 +203,7 @@ Tensor MultiHeadAttention::forward(Context& context, const Tensor& x, const Atte
               .dropout = context.training ? static_cast<float>(dropout_) : 0.0f,
               .dropout_key = context.dropout_key(dropout_site_)};
   in.key_mask = cross ? pass.memory_mask : cached ? pass.slot_mask : pass.tokens->mask;
+  if (!cross) in.first_keys = pass.tokens->starts;
   in.alibi_slopes = alibi_slopes_;
   if (context.observer && !context.again) context.observer->attention(name_, in);
   Tensor heads = ops::attention(context, in);

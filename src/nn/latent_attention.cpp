@@ -134,6 +134,7 @@ Tensor LatentAttention::forward(Context& context, const Tensor& x, const Attenti
               .dropout = context.training ? static_cast<float>(dropout_) : 0.0f,
               .dropout_key = context.dropout_key(dropout_site_)};
   in.key_mask = pass.cache ? pass.slot_mask : pass.tokens->mask;
+  in.first_keys = pass.tokens->starts;
   observe_closely(context, name_, "key", kv.k);
   observe_closely(context, name_, "value", kv.v);
   if (context.observer && !context.again) context.observer->attention(name_, in);

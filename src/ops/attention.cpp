@@ -23,6 +23,7 @@ namespace {
     a.key_mask = in.key_mask.data<uint8_t>();
     a.mask_row = in.key_mask.width();
   }
+  if (in.first_keys.defined()) a.first_keys = in.first_keys.data<int32_t>();
   if (in.alibi_slopes.defined()) a.alibi_slopes = in.alibi_slopes.f32();
   return a;
 }

@@ -18,6 +18,7 @@ struct AttentionInput {
   // Geometry, masks and scale; the pointers, row strides and lse are filled in from the tensors here.
   ::plumb::Attention shape;
   Tensor key_mask;      // (B, S) u8 or undefined
+  Tensor first_keys;    // (B, T) i32 or undefined
   Tensor alibi_slopes;  // (H) or undefined
 };
 

@@ -21,6 +21,7 @@ class Query {
     const int64_t own = a_.first_query + t;
     for (int64_t s = 0; s < a_.keys; ++s) {
       if (a_.causal && s > own) break;
+      if (in.first_keys.defined() && s < in.first_keys.data<int32_t>()[b * a_.queries + t]) continue;
       if (a_.window > 0 && std::abs(own - s) >= a_.window) continue;
       if (is_real(in.key_mask, b, s)) keys_.push_back(s);
     }
