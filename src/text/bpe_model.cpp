@@ -77,9 +77,12 @@ BpeModel::BpeModel(Vocabulary vocab, std::vector<BpeMerge> merges, BpeOptions op
   if (options_.unknown) unknown_ = vocabulary().find(*options_.unknown);
   if (reads_bytes_) {
     read_bytes_directly();
-  } else {
-    find_symbols();
+    return;
   }
+  find_symbols();
+  const bool joins_unknown = options_.unknown && options_.unknown->ends_with("\u2581");
+  if (!is_given(options_.prefix) && !is_given(options_.suffix) && !options_.ignore_merges && !joins_unknown)
+    cut_at_marks();
 }
 
 void BpeModel::read_bytes_directly() {

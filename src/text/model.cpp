@@ -10,7 +10,38 @@
 
 namespace plumb {
 
+namespace {
+
+constexpr std::string_view kMark = "\u2581";  // of a blank
+
+// The next mark behind `begin` that follows something else, or the end.
+size_t next_part(std::string_view piece, size_t begin) {
+  for (size_t i = piece.find(kMark, begin); i != std::string_view::npos;
+       i = piece.find(kMark, i + kMark.size())) {
+    if (i > begin && !piece.substr(begin, i - begin).ends_with(kMark)) return i;
+  }
+  return piece.size();
+}
+
+}  // namespace
+
+void TokenModel::cut_at_marks() {
+  cuts_at_marks_ = vocabulary_.find(kMark) >= 0;
+  for (size_t id = 0; cuts_at_marks_ && id < vocabulary_.size(); ++id) {
+    const std::string& token = vocabulary_.token(static_cast<int32_t>(id));
+    cuts_at_marks_ = next_part(token, 0) == token.size();
+  }
+}
+
 void TokenModel::encode_ids(std::string_view piece, std::vector<int32_t>& out) const {
+  if (!cuts_at_marks_) return part_ids(piece, out);
+  for (size_t begin = 0, end = 0; begin < piece.size(); begin = end) {
+    end = next_part(piece, begin);
+    part_ids(piece.substr(begin, end - begin), out);
+  }
+}
+
+void TokenModel::part_ids(std::string_view piece, std::vector<int32_t>& out) const {
   if (piece.size() > WordSlot::kMostBytes || forgets()) return find_ids(piece, out);
   WordSlot& slot = word_slot(owner_, piece);
   if (slot.holds(owner_, piece)) {

@@ -41,7 +41,14 @@ class TokenModel {
   virtual void find_ids(std::string_view piece, std::vector<int32_t>& out) const;
   virtual bool forgets() const { return false; }  // a piece may become something else the next time
 
+  // For models that join neighbours and read a whole text as one piece: what stands from one blank's mark to
+  // the next becomes the same for itself, if no token has the mark behind another character. encode_ids()
+  // then reads such parts, of which most came before.
+  void cut_at_marks();
+
  private:
+  void part_ids(std::string_view part, std::vector<int32_t>& out) const;
+  bool cuts_at_marks_ = false;
   const uint32_t owner_ = new_word_owner();
   Vocabulary vocabulary_;
 };

@@ -77,6 +77,12 @@ void set_ranks(const Ranks& ranks, int32_t first_id,
   std::vector<BpeMerge> merges;
   merges.reserve(ranks.bytes.size() * 2);
   for (const auto& [id, content] : special) {
+    if (content.empty())
+      throw Error(ErrorKind::file, fmt::format("{}: the special token {} is empty", ranks.name, id));
+    if (const int32_t other = vocabulary.find(content); other >= 0) {
+      throw Error(ErrorKind::file, fmt::format("{}: the special tokens {} and {} are both {}", ranks.name,
+                                               other, id, quote_json(content)));
+    }
     if (vocabulary.has(id) || (id >= first_id && ranks.bytes.has(id - first_id)))
       throw Error(ErrorKind::file,
                   fmt::format("{}: {} has the id {} of another token", ranks.name, quote_json(content), id));
@@ -86,7 +92,13 @@ void set_ranks(const Ranks& ranks, int32_t first_id,
     const std::string_view token = ranks.bytes.token(static_cast<int32_t>(rank));
     if (token.empty()) continue;
     const int32_t joined = first_id + static_cast<int32_t>(rank);
-    vocabulary.add(joined, spell_bytes(token));
+    std::string spelling = spell_bytes(token);
+    if (const int32_t other = vocabulary.find(spelling); other >= 0) {
+      throw Error(ErrorKind::file,
+                  fmt::format("{}: the token of rank {} and the special token {} are both {}", ranks.name,
+                              rank, other, quote_json(spelling)));
+    }
+    vocabulary.add(joined, std::move(spelling));
     for (size_t i = 1; i < token.size(); ++i) {
       const int32_t left = ranks.bytes.find(token.substr(0, i)), right = ranks.bytes.find(token.substr(i));
       if (left >= 0 && right >= 0) merges.push_back({first_id + left, first_id + right, joined});

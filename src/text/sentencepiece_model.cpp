@@ -201,7 +201,10 @@ class UnigramPieces : public PieceModel {
 class BpePieces : public PieceModel {
  public:
   explicit BpePieces(const SentencePieces& pieces)
-      : PieceModel(pieces), joins_(pieces.kind == SentencePieces::Kind::bpe) {}
+      : PieceModel(pieces), joins_(pieces.kind == SentencePieces::Kind::bpe) {
+    // An unused piece falls back into what was last seen of it anywhere in the text.
+    if (std::find(types_.begin(), types_.end(), PieceType::unused) == types_.end()) cut_at_marks();
+  }
 
   void encode(std::string_view piece, std::vector<ModelToken>& out) const override {
     thread_local Work work;

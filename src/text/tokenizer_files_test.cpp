@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "base/test_support.h"
 #include "plumb/tokenizer.h"
@@ -133,6 +134,45 @@ TEST_F(TokenizerFilesTest, Ranks) {
             "other.tiktoken: ranks alone do not say how a text is");
   write("tokenizer_config.json", R"({"pat_str": "a|b|c"})");
   EXPECT_EQ(Tokenizer::load(folder_ / "other.tiktoken").encode("abc"), (std::vector<int32_t>{'a', 'b', 'c'}));
+}
+
+// 256 bytes and `more` tokens behind 3 special ones.
+std::string tekken(const std::string& more, const std::string& special) {
+  std::string entries;
+  for (int byte = 0; byte < 256; ++byte)
+    entries += fmt::format(R"({}{{"rank": {}, "token_bytes": "{}"}})", byte == 0 ? "" : ", ", byte,
+                           encode_base64(std::string(1, static_cast<char>(byte))));
+  return R"({"vocab": [)" + entries + more + R"(], "config": {"pattern": "\\w+|\\W",
+      "default_vocab_size": 260, "default_num_special_tokens": 3}, "special_tokens": [)" +
+         special + "]}";
+}
+
+TEST_F(TokenizerFilesTest, Tekken) {
+  const std::string ab = R"(, {"rank": 256, "token_bytes": "YWI="})";
+  const auto names = [](const char* name) {
+    return fmt::format(R"({{"token_str": "<unk>"}}, {{"token_str": "<s>"}}, {{"token_str": "{}"}})", name);
+  };
+  const Tokenizer tokenizer = Tokenizer::load(write("tekken.json", tekken(ab, names("</s>"))));
+  EXPECT_EQ(tokenizer.encode("abb"), (std::vector<int32_t>{259, 'b' + 3}));
+  EXPECT_EQ(tokenizer.special(TokenRole::eos), 2);
+  const auto refusal = [&](const char* name) { return refused("tekken.json", tekken(ab, names(name))); };
+  EXPECT_EQ(refusal("<s>"), R"(tekken.json: the special tokens 1 and 2 are both "<s>")");
+  EXPECT_EQ(refusal("ab"), R"(tekken.json: the token of rank 256 and the special token 2 are both "ab")");
+  EXPECT_EQ(refusal(""), "tekken.json: the special token 2 is empty");
+}
+
+TEST_F(TokenizerFilesTest, VocabularyAndMergesHaveAnEndOfText) {
+  std::string vocabulary;
+  for (int byte = 0; byte < 256; ++byte)
+    vocabulary +=
+        quote_json(spell_bytes(std::string(1, static_cast<char>(byte)))) + ": " + std::to_string(byte) + ",";
+  const std::string path = write("vocab.json", "{" + vocabulary + R"("ab": 256})");
+  write("merges.txt", "#version: 0.2\na b\n");
+  const Tokenizer behind = Tokenizer::load(path);
+  EXPECT_EQ(behind.encode("ab<|endoftext|>", true).back(), 257);
+  EXPECT_EQ(behind.special(TokenRole::eos), 257);
+  write("vocab.json", "{" + vocabulary + R"("ab": 257, "<|endoftext|>": 256})");
+  EXPECT_EQ(Tokenizer::load(path).encode("ab<|endoftext|>", true).back(), 256);
 }
 
 TEST_F(TokenizerFilesTest, FoldersInOrder) {

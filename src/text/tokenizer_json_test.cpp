@@ -54,6 +54,22 @@ TEST_F(TokenizerJsonTest, ReadsTheOlderSpelling) {
   EXPECT_EQ(tokenizer.special(TokenRole::pad), std::nullopt);
 }
 
+// Without offsets a text without a pre-tokenizer is read in parts that end before a mark; with them as a
+// whole. A token with the mark inside forbids the parts.
+TEST_F(TokenizerJsonTest, PartsGiveTheIdsOfTheWhole) {
+  for (const char* joined : {"ab", "a▁"}) {
+    const std::string token = joined, right = token.substr(1);
+    const Tokenizer tokenizer = load(
+        R"({"version": "1.0", "model": {"type": "BPE", "unk_token": "b", "fuse_unk": true,
+        "vocab": {"▁": 0, "a": 1, "b": 2, "▁▁": 3, "▁a": 4, ")" +
+        token + R"(": 5}, "merges": [["a", ")" + right + R"("], ["▁", "▁"], ["▁", "a"]]}})");
+    for (const std::string text : {"▁a▁▁a", "a▁▁▁b▁", "xy▁a▁x▁▁▁▁ab▁", "▁", "b▁▁▁aa▁b▁ab"}) {
+      const Encoding whole = tokenizer.encode_input({text}, {.offsets = OffsetUnit::bytes});
+      EXPECT_EQ(tokenizer.encode(text), whole.ids) << text << " with " << joined;
+    }
+  }
+}
+
 TEST_F(TokenizerJsonTest, PrefixSpaceAndPlainAddedTokens) {
   Json value = parse_json(kOld, "");
   value["pre_tokenizer"]["add_prefix_space"] = true;

@@ -139,8 +139,16 @@ void read_vocabulary_and_merges(const std::string& path, const ConfigBeside& con
   set_byte_level(impl, {.patterns = qwen ? gguf_patterns("qwen2", path).patterns : std::vector<std::string>{},
                         .add_prefix_space = prefix});
   set_bpe(impl, std::move(vocabulary), std::move(merges), {});
-  add_special(impl, {"<|endoftext|>"});
-  if (!roberta) return;
+  const int32_t end_of_text = impl.model->vocabulary().find("<|endoftext|>");
+  if (end_of_text >= 0) add_special(impl, {"<|endoftext|>"});
+  if (!roberta) {
+    // These classes add it behind a vocabulary that lacks it.
+    if (end_of_text < 0 && !config.json().has("added_tokens_decoder")) {
+      const auto next = static_cast<int32_t>(impl.model->vocabulary().size());
+      impl.added.add({.id = next, .content = "<|endoftext|>", .special = true});
+    }
+    return;
+  }
   add_special(impl, {"<s>", "<pad>", "</s>", "<unk>", "<mask>"});
   set_roberta_ends(impl, path, prefix);
 }

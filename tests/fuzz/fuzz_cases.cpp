@@ -1,5 +1,7 @@
 #include "fuzz_cases.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -48,12 +50,22 @@ std::string byte_vocabulary() {
   return "{" + tokens + "}";
 }
 
+// The ranks of a tekken.json but for what makes it whole: more of them, "]", the config.
+std::string byte_entries() {
+  std::string entries;
+  for (int byte = 0; byte < 256; ++byte)
+    entries += fmt::format(R"({}{{"rank": {}, "token_bytes": "{}"}})", byte == 0 ? "" : ",\n", byte,
+                           encode_base64(byte_text(byte)));
+  return R"({"vocab": [)" + entries;
+}
+
 const std::vector<Kind>& all_kinds() {
   static const std::vector<Kind> all = {
       {"gguf", "model.gguf", "", "", ""},
       {"json", "tokenizer.json", "", "", ""},
       {"merges", "merges.txt", "", "vocab.json", byte_vocabulary()},
       {"model", "tokenizer.model", "", "", ""},
+      {"tekken", "tekken.json", byte_entries(), "", ""},
       {"text", "", "", "", ""},
       {"tiktoken", "a.tiktoken", byte_ranks(), "tokenizer_config.json", R"({"pat_str": "\\s?\\w+|."})"},
       {"vocabulary", "vocab.txt", "", "", ""},

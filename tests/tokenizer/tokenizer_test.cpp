@@ -3,7 +3,9 @@
 // id at a time. Folders: those of the source tree, and those that PLUMB_TOKENIZERS names (separated by
 // colons, each a case folder or a folder of them; tools/compare_tokenizer.py makes such folders), by default
 // the reference data's. And vocabularies in GGUF with the ids that llama.cpp recorded: every NAME.gguf with
-// NAME.inp and NAME.out in the folders that PLUMB_VOCAB names.
+// NAME.inp and NAME.out in the folders that PLUMB_VOCAB names. And random Unicode text:
+// tests/data/random/FOLDER/NAME.json is what that script recorded of FOLDER/NAME of the reference data (a
+// GGUF after `plumb tokenizer convert`).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +18,7 @@
 #include "plumb/error.h"
 #include "plumb/tokenizer.h"
 #include "support/files.h"
+#include "text/charsmap.h"
 
 namespace plumb {
 namespace {
@@ -105,6 +108,23 @@ void check_byte_offsets(const Encoding& points, const Encoding& bytes,
   }
 }
 
+void check_broken(const Tokenizer& tokenizer, const Json& broken) {
+  try {
+    tokenizer.encode(decode_base64(broken["bytes"].get<std::string>(), "the case"));
+    FAIL() << "encoded though it is not UTF-8 at " << broken.dump();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(" at offset " + broken["at"].dump() + " "), std::string::npos)
+        << error.what() << ", expected " << broken.dump();
+  }
+}
+
+std::string streamed(const Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  StreamDecoder stream = tokenizer.stream_decoder();
+  std::string text;
+  for (const int32_t id : ids) text += stream.add(id);
+  return text + stream.finish();
+}
+
 // parse_special: where a case does not say.
 void check_case(const Tokenizer& tokenizer, const Json& expected, bool parse_special) {
   std::vector<std::string> texts = {expected["text"].get<std::string>()};
@@ -116,6 +136,8 @@ void check_case(const Tokenizer& tokenizer, const Json& expected, bool parse_spe
                            .parse_special = expected.value("parse_special", parse_special),
                            .offsets = OffsetUnit::code_points,
                            .tokens = true};
+  if (expected.contains("broken") && expected["broken"].is_object())
+    check_broken(tokenizer, expected["broken"]);
   if (expected.contains("error")) {
     EXPECT_THROW(tokenizer.encode_input(input, options), Error);
     return;
@@ -130,6 +152,7 @@ void check_case(const Tokenizer& tokenizer, const Json& expected, bool parse_spe
   if (disputes(expected, "normalizer") || disputes(expected, "decode")) return;
   const auto ids = expected["ids"].get<std::vector<int32_t>>();
   EXPECT_EQ(tokenizer.decode(ids), expected["decode"].get<std::string>());
+  EXPECT_EQ(streamed(tokenizer, ids), expected["decode"].get<std::string>());
   if (!expected.contains("decode_with_special")) return;
   EXPECT_EQ(tokenizer.decode(ids, true), expected["decode_with_special"].get<std::string>());
 }
@@ -151,23 +174,28 @@ void check_stream(const Tokenizer& tokenizer, const Json& expected) {
   EXPECT_EQ(text + stream.finish(), expected["text"].get<std::string>());
 }
 
-class TokenizerCases : public testing::TestWithParam<Path> {
- protected:
-  static Json read(const Path& path) { return Json::parse(test::read_file(path)); }
-};
+Json read(const Path& path) {
+  return Json::parse(test::read_file(path));
+}
 
-TEST_P(TokenizerCases, Encoding) {
-  const Tokenizer tokenizer = Tokenizer::load(GetParam().string());
-  const Json cases = read(GetParam() / "cases.json");
+// Up to five that fail.
+void check_cases(const Tokenizer& tokenizer, const Json& cases, bool parse_special) {
   ASSERT_FALSE(cases.empty());
   size_t failed = 0;
   for (const Json& expected : cases) {
     const auto before = testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
     SCOPED_TRACE(expected["text"].dump());
-    check_case(tokenizer, expected, !is_sentencepiece(GetParam()));  // as the packages do
+    check_case(tokenizer, expected, parse_special);
     failed += testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count() > before;
     if (failed == 5) break;
   }
+}
+
+class TokenizerCases : public testing::TestWithParam<Path> {};
+
+TEST_P(TokenizerCases, Encoding) {
+  check_cases(Tokenizer::load(GetParam().string()), read(GetParam() / "cases.json"),
+              !is_sentencepiece(GetParam()));  // as the packages do
 }
 
 // The files from before tokenizer.json, where a folder has both.
@@ -187,11 +215,18 @@ TEST_P(TokenizerCases, WrittenFileReadsTheSame) {
   tokenizer.save(file.string());
   const Tokenizer again = Tokenizer::load(file.string());
   std::filesystem::remove(file);
+  // A text that is refused without its special tokens may be fine with them.
+  const auto ids = [](const Tokenizer& one, const std::string& text, bool special) {
+    try {
+      return one.encode(text, special);
+    } catch (const Error&) {
+      return std::vector<int32_t>{-1};
+    }
+  };
   for (const Json& expected : read(GetParam() / "cases.json")) {
-    if (expected.contains("error")) continue;
     const std::string text = expected["text"].get<std::string>();
     for (const bool special : {false, true})
-      EXPECT_EQ(tokenizer.encode(text, special), again.encode(text, special));
+      EXPECT_EQ(ids(tokenizer, text, special), ids(again, text, special));
   }
 }
 
@@ -211,6 +246,26 @@ std::string name_of(const testing::TestParamInfo<Path>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Folder, TokenizerCases, testing::ValuesIn(case_folders()), name_of);
+
+class RandomText : public testing::TestWithParam<Path> {};
+
+TEST_P(RandomText, Encoding) {
+  const Path of = Path(GetParam().parent_path().filename()) / GetParam().stem();
+  const Path file = test::shared_path(of.string());
+  SKIP_WITHOUT(file);
+  check_cases(Tokenizer::load(file.string()), read(GetParam()), false);
+}
+
+std::vector<Path> random_texts() {
+  std::vector<Path> files;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(test::source_folder() / "tests/data/random"))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+INSTANTIATE_TEST_SUITE_P(File, RandomText, testing::ValuesIn(random_texts()), name_of);
 
 // Beside NAME.gguf: NAME.inp or NAME.gguf.inp.
 Path beside(const Path& gguf, const char* ending) {
