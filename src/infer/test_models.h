@@ -69,8 +69,12 @@ inline std::vector<Variant> variants() {
     full.rotary = false;
     c.decoder_runs = {{1, 1, full}};
   });
+  add("GateUpFused", [](ModelConfig& c) { c.layer.gate_up_fused = c.layer.ffn_bias = true; });
   add("Alibi", [](ModelConfig& c) { c.positions = Positions::alibi, c.layer.heads = 6; });
   add("AlibiWindow", [](ModelConfig& c) { c.positions = Positions::alibi, c.layer.window = 5; });
+  add("LearnedWithOffset", [](ModelConfig& c) {
+    c.positions = Positions::learned, c.position_offset = 2, c.embedding_width = 10;
+  });
   add("NoPositions", [](ModelConfig& c) { c.positions = Positions::none; });
   add("Sinusoidal", [](ModelConfig& c) { c.positions = Positions::sinusoidal; });
   add("Gpt2", [](ModelConfig& c) {

@@ -89,7 +89,10 @@ std::vector<Map> map_of(const Predictor& p, const Kept& place) {
     const int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
     return {{at + "qkv", input, quantity == "query" ? 0 : quantity == "key" ? q : q + kv, count}};
   }
-  if (quantity == "gate" || quantity == "up") return {{at + quantity, input, 0, count}};
+  if (quantity == "gate" || quantity == "up") {
+    if (!c.gate_up_fused) return {{at + quantity, input, 0, count}};
+    return {{at + "gate_up", input, quantity == "gate" ? 0 : count, count}};
+  }
   if (quantity != "raw" || c.parallel != Parallel::no) return {};
   if (w->feed_forward) return {{at + "down", hidden_of(p, *w), 0, count}};
   const Tensor inner = p.observed.value(place.module, "inner");

@@ -71,9 +71,9 @@ Tensor attention_weights(const ModelConfig& config, const SublayerName& attentio
   const int64_t queries = q.size(1), keys = k.size(1), d = c.head_dim, each = c.heads / c.kv_heads;
   PLUMB_CHECK(q.width() == c.heads * d && k.width() == c.kv_heads * d, "{} and {}", q.shape().str(),
               k.shape().str());
-  const double scale = c.attention_scale != 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(d));
+  const double scale = attention_scale(c);
   const bool alibi = config.positions == Positions::alibi && attention.part == "attention";
-  const std::vector<float> slopes = alibi ? alibi_slopes(c.heads) : std::vector<float>(c.heads, 0);
+  const std::vector<float> slopes = alibi ? alibi_slopes(config, c) : std::vector<float>(c.heads, 0);
   Tensor weights = Tensor::zeros({c.heads, queries, keys});
   std::vector<double> logits(keys);
   for (int64_t h = 0; h < c.heads; ++h) {

@@ -95,11 +95,10 @@ int64_t kept_numbers(const ModelConfig& config, Side side, int64_t index) {
 }  // namespace
 
 std::vector<ParameterInfo> parameter_infos(const ModelConfig& config, const ParameterTable& table) {
-  const Family& f = family(config.model_type);
   std::vector<ParameterInfo> infos;
   for (const auto& p : table.all()) {
     infos.push_back({.name = p->name,
-                     .file_name = file_name(f, p->name).name,
+                     .file_name = file_name(config, p->name).name,
                      .shape = p->shape.dims(),
                      .role = std::string(role_name(p->role)),
                      .stored = std::string(p->value.defined() ? dtype_name(p->value.dtype()) : ""),
@@ -113,7 +112,7 @@ std::vector<ParameterInfo> parameter_infos(const ModelConfig& config, const Para
 ModelCost model_cost(const ModelConfig& config, const ParameterTable& table, int64_t length) {
   ModelCost cost;
   double multiplied = 0;
-  int64_t numbers = 0, kept = 2 * config.width;
+  int64_t numbers = 0, kept = 2 * (config.width + config.embedding_width);
   for (const auto& p : table.all()) {
     numbers += p->shape.numel();
     if (p->role != Role::statistic) cost.parameters += p->shape.numel();

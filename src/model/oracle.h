@@ -67,7 +67,8 @@ class Model {
     return stack(Side::encoder, embed(Side::encoder, b), b, nullptr, nullptr);
   }
   Matrix<S> decode(const Batch& b, const Matrix<S>* memory, const Batch* source) {
-    return stack(Side::decoder, embed(Side::decoder, b), b, memory, source);
+    const Matrix<S> y = stack(Side::decoder, embed(Side::decoder, b), b, memory, source);
+    return c_.embedding_width > 0 ? linear(y, "embedding_out", c_.embedding_width, false) : y;
   }
   Matrix<S> logits(Matrix<S> h) const {
     for (S& v : h.v) v /= width_ratio(c_);
@@ -84,7 +85,7 @@ class Model {
     for (int64_t r = 0; r < h.rows; ++r) {
       for (int64_t v = 0; v < c_.vocab_size; ++v) {
         S sum = c_.head_bias ? w_.get("head.bias")[v] : S(0);
-        for (int64_t i = 0; i < c_.width; ++i) sum += h.at(r, i) * e[v * c_.width + i];
+        for (int64_t i = 0; i < h.width; ++i) sum += h.at(r, i) * e[v * h.width + i];
         if (w_.has("head.scale")) sum *= w_.get("head.scale")[v] * std::sqrt(static_cast<Real>(c_.width));
         if (c_.logits_bias) sum += w_.get("head.logits_bias")[v];
         y.at(r, v) = sum;
@@ -139,7 +140,12 @@ class Model {
     const std::string s = side == Side::encoder ? "encoder" : "decoder";
     const auto& table =
         w_.get(w_.has("token_embedding.weight") ? "token_embedding.weight" : s + ".token_embedding.weight");
-    Matrix<S> x(b.batch * b.length, c_.width);
+    const int64_t tokens = c_.embedding_width > 0 ? c_.embedding_width : c_.width;
+    Matrix<S> x(b.batch * b.length, tokens);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t i = 0; i < tokens; ++i) x.at(r, i) = c_.embedding_scale * table[b.ids[r] * tokens + i];
+    }
+    if (tokens != c_.width) x = linear(x, "embedding_in", c_.width, false);
     for (int64_t row = 0; row < b.batch; ++row) {
       int position = 0;
       for (int64_t t = 0; t < b.length; ++t) {
@@ -147,9 +153,8 @@ class Model {
         const int p = b.mask[r] ? position++ : 0;
         for (int64_t i = 0; i < c_.width; ++i) {
           S& y = x.at(r, i);
-          y = c_.embedding_scale * table[b.ids[r] * c_.width + i];
           if (c_.positions == Positions::learned)
-            y += w_.get(s + ".position_embedding.weight")[p * c_.width + i];
+            y += w_.get(s + ".position_embedding.weight")[(p + c_.position_offset) * c_.width + i];
           if (c_.positions == Positions::sinusoidal) {
             const int64_t half = c_.width / 2;
             const int64_t pair = c_.sinusoidal_split ? i % half : i / 2;
@@ -208,6 +213,14 @@ class Model {
       }
     }
     return y;
+  }
+
+  static Matrix<S> columns(const Matrix<S>& x, int64_t first, int64_t width) {
+    Matrix<S> m(x.rows, width);
+    for (int64_t r = 0; r < x.rows; ++r) {
+      for (int64_t i = 0; i < width; ++i) m.at(r, i) = x.at(r, first + i);
+    }
+    return m;
   }
 
   Matrix<S> norm(const Matrix<S>& x, const std::string& name, const LayerConfig& l,
@@ -344,16 +357,9 @@ class Model {
     } else if (l.qkv_fused && !memory) {
       const Matrix<S> all =
           linear(x, name + ".qkv", q_width + 2 * kv_width, false, {q_width, kv_width, kv_width});
-      const auto columns = [&](int64_t first, int64_t width) {
-        Matrix<S> m(all.rows, width);
-        for (int64_t r = 0; r < all.rows; ++r) {
-          for (int64_t i = 0; i < width; ++i) m.at(r, i) = all.at(r, first + i);
-        }
-        return m;
-      };
-      q = columns(0, q_width);
-      k = columns(q_width, kv_width);
-      v = columns(q_width + kv_width, kv_width);
+      q = columns(all, 0, q_width);
+      k = columns(all, q_width, kv_width);
+      v = columns(all, q_width + kv_width, kv_width);
     } else {
       q = linear(x, name + ".query", q_width, false);
       k = linear(from, name + ".key", kv_width, false);
@@ -387,8 +393,7 @@ class Model {
             }
             logit *= scale;
             if (!memory && c_.positions == Positions::alibi) {
-              logit -=
-                  std::exp2(-8.0 * static_cast<Real>(h + 1) / l.heads) * static_cast<Real>(std::abs(t - s));
+              logit -= slope(h, l) * static_cast<Real>(std::abs(t - s));
             }
             weight[s] = std::exp(logit);
             sum += weight[s];
@@ -412,6 +417,14 @@ class Model {
     return linear(y, name + ".output", c_.width, false);
   }
 
+  // ALiBi, of heads that are a power of 2.
+  Real slope(int64_t head, const LayerConfig& l) const {
+    const Real m = std::exp2(-c_.alibi_max * static_cast<Real>(head + 1) / static_cast<Real>(l.heads));
+    if (!c_.alibi_scaled) return m;
+    const Real ulp = std::exp2(std::floor(std::log2(m)) - 7);  // of bf16
+    return std::nearbyint(m / ulp) * ulp / std::sqrt(static_cast<Real>(l.head_dim));
+  }
+
   // nGPT's s_qk^2, (s sqrt(C))^2.
   S squared_scale(const std::string& name, int64_t i) const {
     return w_.has(name) ? w_.get(name)[i] * w_.get(name)[i] * static_cast<Real>(c_.width) : S(1);
@@ -425,10 +438,15 @@ class Model {
 
   Matrix<S> feed_forward(const Matrix<S>& x, const std::string& name, const LayerConfig& l,
                          bool inner) const {
-    Matrix<S> h = linear(x, name + ".up", l.ffn_width, false);
+    const bool fused = l.gated && l.gate_up_fused;
+    const Matrix<S> both =
+        fused ? linear(x, name + ".gate_up", 2 * l.ffn_width, false, {l.ffn_width, l.ffn_width})
+              : Matrix<S>();
+    Matrix<S> h =
+        fused ? columns(both, l.ffn_width, l.ffn_width) : linear(x, name + ".up", l.ffn_width, false);
     scale_hidden(h, name + ".up_scale");
     if (l.gated) {
-      Matrix<S> gate = linear(x, name + ".gate", l.ffn_width, false);
+      Matrix<S> gate = fused ? columns(both, 0, l.ffn_width) : linear(x, name + ".gate", l.ffn_width, false);
       scale_hidden(gate, name + ".gate_scale");
       for (size_t i = 0; i < h.v.size(); ++i) h.v[i] *= act(gate.v[i], l.activation);
     } else {

@@ -9,6 +9,29 @@
 
 namespace plumb {
 
+namespace {
+
+// The rows of positions in a table whose first ones are no position's.
+Tensor rows_of(const Tensor& positions, int64_t offset) {
+  if (offset == 0) return positions;
+  Tensor rows = positions.clone();
+  for (int64_t i = 0; i < rows.numel(); ++i) rows.data<int32_t>()[i] += static_cast<int32_t>(offset);
+  return rows;
+}
+
+int64_t token_width_of(const ModelConfig& config) {
+  return config.embedding_width > 0 ? config.embedding_width : config.width;
+}
+
+Tensor sinusoids_of(const ModelConfig& config) {
+  Tensor table = Tensor::empty({config.max_length, config.width});
+  sinusoidal_table(config.sinusoidal_split ? Sinusoid::halves : Sinusoid::interleaved, config.max_length,
+                   config.width, table.f32());
+  return table;
+}
+
+}  // namespace
+
 Transformer::Transformer(const ModelConfig& config) : config_(config) {
   validate(config_);
   const Builder b{table_, config_, "", &next_site_};
@@ -19,8 +42,10 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
     return table_.add(
         {.name = name, .shape = {rows, config_.width}, .role = Role::embedding, .init = {{rows, std}}});
   };
+  const int64_t token_width = token_width_of(config_);
   const auto tokens = [&](const std::string& name, Side s) {
     Parameter* p = table(name, config_.vocab_size, embedding_std(config_, s));
+    p->shape = {config_.vocab_size, token_width};
     p->unit = unit;
     return p;
   };
@@ -32,17 +57,18 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
     encoder_tokens_ = tokens("encoder.token_embedding.weight", Side::encoder);
     decoder_tokens_ = tokens("decoder.token_embedding.weight", Side::decoder);
   }
-  if (config_.positions == Positions::sinusoidal) {
-    sinusoids_ = Tensor::empty({config_.max_length, config_.width});
-    sinusoidal_table(config_.sinusoidal_split ? Sinusoid::halves : Sinusoid::interleaved, config_.max_length,
-                     config_.width, sinusoids_.f32());
+  if (config_.embedding_width > 0) {
+    embedding_in_ = Linear(b.child("embedding_in"), {token_width, {{config_.width, 1}}});
+    embedding_out_ = Linear(b.child("embedding_out"), {config_.width, {{token_width, 1}}});
   }
+  if (config_.positions == Positions::sinusoidal) sinusoids_ = sinusoids_of(config_);
   if (config_.token_types > 0)
     token_types_ = table("type_embedding.weight", config_.token_types, config_.init_std);
   const auto side = [&](Side s, const std::string& name, Parameter*& positions, std::optional<Norm>& norm,
                         std::optional<Stack>& stack) {
     if (config_.positions == Positions::learned)
-      positions = table(name + ".position_embedding.weight", config_.max_length, config_.init_std);
+      positions = table(name + ".position_embedding.weight", config_.position_offset + config_.max_length,
+                        config_.init_std);
     if (config_.embedding_norm || all_unit) {  // nGPT's stream has length 1 from the first layer on
       const LayerConfig c = all_unit ? resolved_layer(config_, s, 0) : layer_config(config_, s, 0);
       norm.emplace(b.child(name + ".embedding_norm"), c, config_.width);
@@ -62,7 +88,7 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
   }
   if (!config_.tied_embeddings) {
     head_ = table_.add({.name = "head.weight",
-                        .shape = {config_.vocab_size, config_.width},
+                        .shape = {config_.vocab_size, token_width},
                         .init = {{config_.vocab_size, head_std(config_)}},
                         .unit = unit});
   }
@@ -108,13 +134,20 @@ void Transformer::check(const Tokens& tokens, Side side, int64_t before) const {
   }
 }
 
-Tensor Transformer::embed(Context& context, Side side, const Tokens& tokens, const Sequence& sequence) const {
+// The sum of all look-ups, (B, T, C).
+Tensor Transformer::looked_up(Context& context, Side side, const Tokens& tokens,
+                              const Sequence& sequence) const {
   const bool encoder = side == Side::encoder;
   std::vector<ops::Lookup> lookups;
   lookups.push_back({encoder ? encoder_tokens_->value : decoder_tokens_->value, tokens.ids,
                      config_.embedding_scale, config_.pad_untrained ? config_.pad_id : -1});
+  Tensor mapped;
+  if (embedding_in_) {
+    mapped = embedding_in_->forward(context, ops::embedding(context, lookups));
+    lookups.clear();
+  }
   if (const Parameter* p = encoder ? encoder_positions_ : decoder_positions_) {
-    lookups.push_back({p->value, sequence.positions});
+    lookups.push_back({p->value, rows_of(sequence.positions, config_.position_offset)});
   }
   if (sinusoids_.defined()) lookups.push_back({sinusoids_, sequence.positions});
   if (token_types_ && encoder) {
@@ -122,7 +155,13 @@ Tensor Transformer::embed(Context& context, Side side, const Tokens& tokens, con
                                                 ? tokens.types
                                                 : Tensor::zeros(tokens.ids.shape(), DType::i32)});
   }
-  Tensor x = ops::embedding(context, lookups);
+  if (!embedding_in_) return ops::embedding(context, lookups);
+  return lookups.empty() ? mapped : ops::add(context, mapped, ops::embedding(context, lookups));
+}
+
+Tensor Transformer::embed(Context& context, Side side, const Tokens& tokens, const Sequence& sequence) const {
+  const bool encoder = side == Side::encoder;
+  Tensor x = looked_up(context, side, tokens, sequence);
   if (closely(context)) observe(context, encoder ? "encoder" : "decoder", "embedding", x);
   const auto& norm = encoder ? encoder_embedding_norm_ : decoder_embedding_norm_;
   if (norm) x = norm->forward(context, x, 1, sequence.mask);
@@ -147,7 +186,11 @@ Tensor Transformer::decode(Context& context, const Tokens& tokens, const Tensor&
       .memory = memory,
       .memory_mask = memory_mask,
       .hidden = hidden};
-  return decoder_->forward(context, embed(context, Side::decoder, tokens, pass.tokens), pass);
+  Tensor y = decoder_->forward(context, embed(context, Side::decoder, tokens, pass.tokens), pass);
+  if (!embedding_out_) return y;
+  Tensor mapped = embedding_out_->forward(context, y);
+  if (hidden) hidden->back() = mapped;
+  return mapped;
 }
 
 Cache Transformer::make_cache(int64_t batch, int64_t slots) const {
@@ -179,7 +222,7 @@ Tensor Transformer::decode_next(Context& context, const Tokens& tokens, Cache& c
     cache.positions.data<int32_t>()[b] += static_cast<int32_t>(std::count(slots, slots + length, uint8_t{1}));
   }
   cache.length += length;
-  return y;
+  return embedding_out_ ? embedding_out_->forward(context, y) : y;
 }
 
 ops::Head Transformer::head() const {

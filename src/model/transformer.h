@@ -41,7 +41,8 @@ class Transformer {
 
   // The encoder's output (B, S, C). Throws Error(input) for ids or lengths the model has no rows for.
   Tensor encode(Context& context, const Tokens& tokens, Hidden* hidden = nullptr) const;
-  // The decoder's output (B, T, C); memory from encode() where there is an encoder.
+  // The decoder's output (B, T, C), or (B, T, embedding_width) where there is one; memory from encode() where
+  // there is an encoder.
   Tensor decode(Context& context, const Tokens& tokens, const Tensor& memory = {},
                 const Tensor& memory_mask = {}, Hidden* hidden = nullptr) const;
   // The same for tokens that follow what `cache` holds, which it then holds too. The first tokens of an
@@ -57,6 +58,7 @@ class Transformer {
 
  private:
   Tensor embed(Context& context, Side side, const Tokens& tokens, const Sequence& sequence) const;
+  Tensor looked_up(Context& context, Side side, const Tokens& tokens, const Sequence& sequence) const;
   Tensor before_head(Context& context, const Tensor& hidden) const;
   void show_logits(const Context& context, const Tensor& hidden, const Tensor& targets) const;
   ops::Head head() const;
@@ -66,9 +68,11 @@ class Transformer {
   ModelConfig config_;
   ParameterTable table_;
   uint64_t next_site_ = 0;
-  Parameter *encoder_tokens_ = nullptr, *decoder_tokens_ = nullptr;        // (V, C), one where shared
-  Parameter *encoder_positions_ = nullptr, *decoder_positions_ = nullptr;  // (max_length, C), learned
-  Tensor sinusoids_;                                                       // (max_length, C)
+  Parameter *encoder_tokens_ = nullptr, *decoder_tokens_ = nullptr;  // (V, C), one where shared
+  std::optional<Linear> embedding_in_, embedding_out_;               // where token tables are narrower
+  Parameter *encoder_positions_ = nullptr,
+            *decoder_positions_ = nullptr;  // (position_offset + max_length, C), learned
+  Tensor sinusoids_;                        // (max_length, C)
   Parameter* token_types_ = nullptr;
   std::optional<Norm> encoder_embedding_norm_, decoder_embedding_norm_;
   std::optional<Stack> encoder_, decoder_;

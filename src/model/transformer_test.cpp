@@ -113,6 +113,25 @@ std::vector<Case> cases() {
     all.push_back(with(std::string("positions ") + EnumNames<Positions>::names[p],
                        [&](ModelConfig& c) { c.positions = static_cast<Positions>(p); }));
   }
+  for (const bool scaled : {false, true}) {
+    all.push_back(
+        with(scaled ? "ALiBi with other slopes, scaled" : "ALiBi with other slopes", [&](ModelConfig& c) {
+          c.positions = Positions::alibi;
+          c.alibi_max = 5;
+          c.alibi_scaled = scaled;
+        }));
+  }
+  for (const bool tied : {false, true}) {
+    all.push_back(
+        with(tied ? "narrow embeddings, tied, position offset" : "narrow embeddings", [&](ModelConfig& c) {
+          c.embedding_width = 6;
+          c.tied_embeddings = tied;
+          c.positions = tied ? Positions::learned : Positions::rope;
+          if (tied) c.position_offset = 2;
+          c.layer.placement = tied ? Placement::post_norm : Placement::pre_norm;
+          c.linear_in_out = !tied;
+        }));
+  }
   all.push_back(with("rope interleaved and partial", [](ModelConfig& c) {
     c.layer.rope.interleaved = true;
     c.layer.rope.fraction = 0.5;
@@ -155,6 +174,22 @@ std::vector<Case> cases() {
                }));
     }
   }
+  all.push_back(with("gate and up fused, biases", [](ModelConfig& c) {
+    c.layer.gate_up_fused = c.layer.ffn_bias = true;
+    c.layer.norm_inner = true;
+    LayerRun run{.first = 1, .count = 1, .layer = c.layer};
+    run.layer.norm_inner = false;
+    c.decoder_runs = {run};
+  }));
+  all.push_back(with("gate and up fused in out, sigma reparam", [](ModelConfig& c) {
+    c.layer.gate_up_fused = c.linear_in_out = true;
+    c.layer.reparam = Reparam::sigma;
+  }));
+  all.push_back(with("gate and up fused, nGPT, experts", [](ModelConfig& c) {
+    c.layer.gate_up_fused = true;
+    c.layer.placement = Placement::ngpt;
+    c.layer.experts = 3;
+  }));
   for (const Router r : {Router::softmax, Router::sigmoid}) {
     all.push_back(with("experts " + enum_name(r), [&](ModelConfig& c) {
       c.layer.experts = 4;

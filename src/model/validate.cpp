@@ -81,7 +81,6 @@ void refuse_unbuilt(const ModelConfig& config, const LayerConfig& c) {
   const auto refuse = [](const char* name, bool set) {
     if (set) throw Error(ErrorKind::unsupported, fmt::format("{} is not supported yet", name));
   };
-  const ModelConfig plain;
   refuse("rope_scaling", c.rope.scaling != RopeScaling::none && c.rope.scaling != RopeScaling::linear);
   refuse("rope_query_growth", c.rope.query_growth != 0);
   refuse("qk_norm own-gains", c.qk_norm == QkNorm::own_gains);
@@ -89,11 +88,7 @@ void refuse_unbuilt(const ModelConfig& config, const LayerConfig& c) {
   refuse("attention_softcap", c.attention_softcap != 0);
   refuse("attention_sinks", c.attention_sinks);
   refuse("qkv_limit", c.qkv_limit != 0);
-  refuse("gate_up_fused", c.gate_up_fused);
   refuse("ffn_limit", c.ffn_limit != 0 || c.up_offset != 0);
-  refuse("alibi_max", config.alibi_max != plain.alibi_max || config.alibi_scaled);
-  refuse("position_offset", config.position_offset != 0);
-  refuse("embedding_width", config.embedding_width != 0);
   refuse("logits_scale", config.logits_scale != 1 || config.logits_softcap != 0);
   refuse("head", config.head != Head::none && config.head != Head::language_model);
   refuse("labels", !config.labels.empty());
@@ -261,6 +256,7 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   validate_rope(given.rope, c.rope, at);
   validate_experts(c, at);
   if (c.ffn_width <= 0) fail(fmt::format("ffn_width is {}{}, and has to be at least 1", c.ffn_width, at));
+  if (c.gate_up_fused && !c.gated) fail(fmt::format("gate_up_fused{} is set without gated", at));
   at_most("ffn_width", c.ffn_width, 1 << 24);
   at_most("heads", c.heads, 1 << 16);
   at_most("head_dim", c.head_dim, 1 << 16);
@@ -300,6 +296,21 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   }
 }
 
+void validate_embeddings(const ModelConfig& c) {
+  if (!(c.alibi_max > 0 && c.alibi_max <= 100))
+    fail(fmt::format("alibi_max is {}, and has to be above 0 and at most 100", c.alibi_max));
+  not_negative("position_offset", c.position_offset);
+  at_most("position_offset", c.position_offset, 1 << 24);
+  not_negative("embedding_width", c.embedding_width);
+  at_most("embedding_width", c.embedding_width, kMostWidth);
+  if (c.embedding_width == 0) return;
+  if (c.has_encoder())
+    throw Error(ErrorKind::unsupported, "embedding_width is supported in decoder-only models alone");
+  if (c.head_transform) fail("embedding_width and head_transform do not go together");
+  if (sublayer_formula(c, Side::decoder, 0).unit)
+    fail("embedding_width does not go with placement ngpt, where the stream begins as token vectors");
+}
+
 void validate_runs(const std::vector<LayerRun>& runs, int64_t layers, const char* side) {
   for (const LayerRun& run : runs) {
     if (run.first < 0 || run.count < 1 || run.first + run.count > layers) {
@@ -337,6 +348,7 @@ void validate(const ModelConfig& c) {
   at_most("decoder_layers", c.decoder_layers, kMostLayers);
   if (!c.has_encoder() && !c.has_decoder())
     fail("encoder_layers and decoder_layers are both 0: there is no model");
+  validate_embeddings(c);
   validate_runs(c.encoder_runs, c.encoder_layers, "encoder");
   validate_runs(c.decoder_runs, c.decoder_layers, "decoder");
   if (c.positions == Positions::sinusoidal && c.width % 2 != 0) {

@@ -9,13 +9,21 @@
 
 namespace plumb {
 
-std::vector<float> alibi_slopes(int64_t heads) {
+double attention_scale(const LayerConfig& c) {
+  return c.attention_scale != 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(c.head_dim));
+}
+
+std::vector<float> alibi_slopes(const ModelConfig& config, const LayerConfig& c) {
   int64_t power = 1;
-  while (power * 2 <= heads) power *= 2;
-  std::vector<float> slopes;
-  for (int64_t i = 1; i <= power; ++i) slopes.push_back(static_cast<float>(std::exp2(-8.0 * i / power)));
-  for (int64_t i = 1; static_cast<int64_t>(slopes.size()) < heads; i += 2) {
-    slopes.push_back(static_cast<float>(std::exp2(-4.0 * i / power)));
+  while (power * 2 <= c.heads) power *= 2;
+  std::vector<float> slopes(c.heads);
+  for (int64_t h = 0; h < c.heads; ++h) {
+    // Heads beyond the power of two have every other slope of twice as many heads.
+    const int64_t i = h < power ? 2 * (h + 1) : 2 * (h - power) + 1;
+    const double exponent = config.alibi_max * static_cast<double>(i) / static_cast<double>(2 * power);
+    const auto slope = static_cast<float>(std::exp2(-exponent));
+    slopes[h] =
+        config.alibi_scaled ? static_cast<float>(to_float(to_bf16(slope)) * attention_scale(c)) : slope;
   }
   return slopes;
 }
@@ -31,7 +39,7 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
       qk_norm_(c.qk_norm),
       rotary_(kind == Kind::self && b.config.positions == Positions::rope && c.rotary),
       interleaved_(c.rope.interleaved),
-      scale_(c.attention_scale != 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(c.head_dim))),
+      scale_(attention_scale(c)),
       dropout_(b.config.attention_dropout),
       dropout_site_(b.site()) {
   const int64_t width = b.config.width, q = heads_ * head_dim_, kv = kv_heads_ * head_dim_;
@@ -63,7 +71,7 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
         b.table.add({.name = b.name("head_scale"), .shape = {heads_}, .role = Role::gain, .constant = 1});
   }
   if (kind == Kind::self && b.config.positions == Positions::alibi) {
-    alibi_slopes_ = Tensor::of<float>({heads_}, alibi_slopes(heads_));
+    alibi_slopes_ = Tensor::of<float>({heads_}, alibi_slopes(b.config, c));
   }
 }
 

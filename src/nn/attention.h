@@ -63,7 +63,11 @@ class MultiHeadAttention {
   std::optional<Linear> output_;
 };
 
-// 2^(-8 i / H) for i = 1 .. H where H is a power of two, and the published interpolation elsewhere.
-std::vector<float> alibi_slopes(int64_t heads);
+// Of each head what a step of distance takes from its logits: 2^(-alibi_max i / H) for i = 1 .. H where H is
+// a power of two, and the published interpolation elsewhere; rounded to bf16 and times the attention's scale
+// where alibi_scaled. `c` is resolved.
+std::vector<float> alibi_slopes(const ModelConfig& config, const LayerConfig& c);
+
+double attention_scale(const LayerConfig& c);  // on the products of queries and keys
 
 }  // namespace plumb

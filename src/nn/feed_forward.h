@@ -16,10 +16,16 @@ class FeedForward {
   Tensor forward(Context& context, const Tensor& x) const;  // (..., C) to the same
 
  private:
+  // (..., F) each; gate alone where it holds both (ops::gated_linear).
+  struct Hidden {
+    Tensor gate, up;
+  };
+  Hidden project(Context& context, const Tensor& x) const;
+
   std::string name_;
   Activation activation_;
-  std::optional<Linear> gate_;
-  Linear up_;
+  std::optional<Linear> gate_up_;                     // fused
+  std::optional<Linear> gate_, up_;                   // or apart
   std::optional<ColumnScale> up_scale_, gate_scale_;  // (F)
   std::optional<Norm> norm_inner_;
   Linear down_;

@@ -138,16 +138,22 @@ void activated_backward(const Tensor& x, const Tensor& bias, Activation kind, co
                        .add_bias = dbias.add});
 }
 
+// Of act(gate) * up: up is undefined where gate holds both.
+int64_t gated_width(const Tensor& gate, const Tensor& up) {
+  PLUMB_CHECK(!up.defined() || gate.shape() == up.shape());
+  return up.defined() ? up.width() : gate.width() / 2;
+}
+
 Tensor gated_product(const Tensor& gate, const Tensor& up, Activation kind, DType dtype) {
-  PLUMB_CHECK(gate.shape() == up.shape());
-  Tensor h = Tensor::empty(up.shape(), dtype);
+  const int64_t width = gated_width(gate, up);
+  Tensor h = Tensor::empty(gate.shape().with_width(width), dtype);
   gated_forward({.kind = kind,
-                 .rows = up.rows(),
-                 .width = up.width(),
+                 .rows = gate.rows(),
+                 .width = width,
                  .gate = gate.f32(),
                  .gate_stride = gate.width(),
-                 .up = up.f32(),
-                 .up_stride = up.width(),
+                 .up = up.defined() ? up.f32() : gate.f32() + width,
+                 .up_stride = gate.width(),
                  .y = f32_or_null(h),
                  .y_bf16 = bf16_or_null(h)});
   return h;
@@ -155,21 +161,28 @@ Tensor gated_product(const Tensor& gate, const Tensor& up, Activation kind, DTyp
 
 void gated_product_backward(const Tensor& gate, const Tensor& up, Activation kind, const float* dh) {
   Tensor unwanted;
-  const GradientTarget dgate = gradient_target_or(gate, unwanted), dup = gradient_target_or(up, unwanted);
+  const int64_t width = gated_width(gate, up);
+  const GradientTarget dgate = gradient_target_or(gate, unwanted);
+  const GradientTarget dup =
+      up.defined() ? gradient_target_or(up, unwanted) : GradientTarget{dgate.data + width, dgate.add};
   PLUMB_CHECK(dgate.add == dup.add, "gate and up are read once");
   gated_backward({.kind = kind,
-                  .rows = up.rows(),
-                  .width = up.width(),
+                  .rows = gate.rows(),
+                  .width = width,
                   .gate = gate.f32(),
                   .gate_stride = gate.width(),
-                  .up = up.f32(),
-                  .up_stride = up.width(),
+                  .up = up.defined() ? up.f32() : gate.f32() + width,
+                  .up_stride = gate.width(),
                   .dy = dh,
                   .dgate = dgate.data,
                   .dgate_stride = gate.width(),
                   .dup = dup.data,
-                  .dup_stride = up.width(),
+                  .dup_stride = gate.width(),
                   .add = dgate.add});
+}
+
+bool either_trains(const Tensor& gate, const Tensor& up) {
+  return gate.requires_grad() || (up.defined() && up.requires_grad());
 }
 
 }  // namespace
@@ -222,16 +235,16 @@ Tensor gated_linear(Context& context, const Tensor& gate, const Tensor& up, Acti
                     const LinearWeights& w) {
   if (context.plain) return linear(context, gated(context, gate, up, kind), w);
   Tensor y = product(context, gated_product(gate, up, kind, context.compute), w);
-  if (!recorded(context, up, w) && !context.records(gate)) return y;
+  if (!recorded(context, gate, w) && !(context.tape && either_trains(gate, up))) return y;
   y.set_requires_grad();
   context.tape->record([gate, up, w, kind, result = y.gradient(), compute = context.compute] {
     const float* dy_f32 = arrived(result);
     if (!dy_f32) return;
-    bias_gradient(dy_f32, up.rows(), w);
-    const Tensor dy = gradient_operand(compute, dy_f32, up.rows(), w);
+    bias_gradient(dy_f32, gate.rows(), w);
+    const Tensor dy = gradient_operand(compute, dy_f32, gate.rows(), w);
     weight_gradient(compute, dy, gated_product(gate, up, kind, compute), w);
-    if (!gate.requires_grad() && !up.requires_grad()) return;
-    const Tensor dh = Tensor::empty(up.shape());
+    if (!either_trains(gate, up)) return;
+    const Tensor dh = Tensor::empty(gate.shape().with_width(w.inputs()));
     input_gradient(compute, dy, w, {dh.f32(), false});
     gated_product_backward(gate, up, kind, dh.f32());
   });
@@ -250,7 +263,7 @@ Tensor activation(Context& context, const Tensor& x, Activation kind) {
 
 Tensor gated(Context& context, const Tensor& gate, const Tensor& up, Activation kind) {
   Tensor y = gated_product(gate, up, kind, DType::f32);
-  if (!context.records(gate) && !context.records(up)) return y;
+  if (!context.tape || !either_trains(gate, up)) return y;
   y.set_requires_grad();
   context.tape->record([gate, up, kind, result = y.gradient()] {
     if (const float* dy = arrived(result)) gated_product_backward(gate, up, kind, dy);

@@ -35,7 +35,8 @@ void linear_backward(DType compute, const Tensor& dy, const Tensor& x, const Lin
 Tensor activated_linear(Context& context, const Tensor& x, const Tensor& bias, Activation activation,
                         const LinearWeights& w);
 
-// y = linear(act(gate) * up), likewise. gate and up have the same shape.
+// y = linear(act(gate) * up), likewise. gate and up have the same shape; or up is undefined, and gate holds
+// both: the columns of gate, then those of up. So for gated(), too.
 Tensor gated_linear(Context& context, const Tensor& gate, const Tensor& up, Activation activation,
                     const LinearWeights& w);
 
