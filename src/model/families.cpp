@@ -25,8 +25,10 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return parts;
 }
 
-constexpr const Family* kFamilies[] = {&kPlumbline, &kGpt2,     &kLlama, &kBert,       &kMarian,    &kMixtral,
-                                       &kQwen2Moe,  &kQwen3Moe, &kOlmoe, &kDeepseekV2, &kDeepseekV3};
+constexpr const Family* kFamilies[] = {
+    &kPlumbline, &kGpt2,       &kLlama,      &kBert,       &kMarian,   &kMixtral,    &kQwen2Moe,  &kQwen3Moe,
+    &kOlmoe,     &kDeepseekV2, &kDeepseekV3, &kGptBigCode, &kGptNeo,   &kGptJ,       &kGptNeoX,   &kOpt,
+    &kBloom,     &kMpt,        &kFalcon,     &kPhi,        &kStableLm, &kStarCoder2, &kPersimmon, &kNemotron};
 
 // Of no consequence to what a model computes when it runs.
 constexpr std::string_view kTrainingFields[] = {
@@ -118,6 +120,8 @@ Said say(const ModelConfig& config) {
   const auto silent = [&](std::string_view name) {
     if (name == "model_type" || name == "final_norm" || of_layers.contains(name)) return true;
     if (name == "sinusoidal_split") return config.positions != Positions::sinusoidal;
+    if (name == "alibi_max" || name == "alibi_scaled") return config.positions != Positions::alibi;
+    if (name == "position_offset") return config.positions != Positions::learned;
     if (name == "depth_alpha") return config.base_layers == 0;
     if (name == "shared_embeddings" || name == "decoder_start_id") return !both;
     return is_training_field(name);
@@ -178,8 +182,9 @@ const Family& family(const std::string& model_type) {
                           fmt::join(known, ", "), did_you_mean(model_type, known)));
 }
 
-FileName file_name(const Family& family, std::string_view parameter) {
-  if (family.names.empty()) return {std::string(parameter), {}};
+FileName file_name(const ModelConfig& config, std::string_view parameter) {
+  const Family& f = family(config.model_type);
+  if (f.names.empty()) return {std::string(parameter), {}};
   // "decoder.12.feed_forward.experts.3.up" is looked up as "decoder.#.feed_forward.experts.*.up".
   std::string pattern;
   std::vector<std::string> numbers;
@@ -192,14 +197,18 @@ FileName file_name(const Family& family, std::string_view parameter) {
   const size_t dot = pattern.rfind('.');
   const std::string module = pattern.substr(0, dot), leaf = pattern.substr(dot + 1);
   FileName found;
-  for (const TensorName& name : family.names) {
-    if (name.plumb == pattern) {
-      found = {std::string(name.file), name.layout};
-      break;
+  const auto look = [&](std::span<const TensorName> names) {
+    for (const TensorName& name : names) {
+      if (name.plumb == pattern) {
+        found = {std::string(name.file), name.layout};
+        break;
+      }
+      if (name.plumb == module)
+        found = {fmt::format("{}.{}", name.file, leaf == "gain" ? "weight" : leaf), name.layout};
     }
-    if (name.plumb == module)
-      found = {fmt::format("{}.{}", name.file, leaf == "gain" ? "weight" : leaf), name.layout};
-  }
+  };
+  if (config.layer.parallel == Parallel::two_norms) look(f.two_norms);
+  if (found.name.empty()) look(f.names);
   const char marks[] = {'#', '*'};
   for (size_t i = 0; i < numbers.size() && i < 2; ++i) {
     const size_t at = found.name.find(marks[i]);

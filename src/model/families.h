@@ -44,6 +44,8 @@ struct Family {
   void (*write)(const ModelConfig& config, JsonObject out);
   std::string_view prefix;  // of the base model's tensors: files have it or lack it
   std::span<const TensorName> names;
+  // Before `names` where attention and feed-forward stand side by side with a norm each.
+  std::span<const TensorName> two_norms;
   std::span<const TensorName> copies;  // file tensors that may repeat a tied parameter, bit for bit
   // What an untied head reads where the file has it, instead of the tensor that `names` says; it is saved as
   // both.
@@ -61,7 +63,7 @@ struct FileName {
   std::string name;
   Layout layout;
 };
-FileName file_name(const Family& family, std::string_view parameter);
+FileName file_name(const ModelConfig& config, std::string_view parameter);
 
 // A config.json's text, and the inverse. What a family's files can't say and running does not need (dropout,
 // init) goes into an object of its own, which other engines leave alone. `name` of the file, for messages.
@@ -71,6 +73,8 @@ std::string write_config(const ModelConfig& config, std::string_view dtype);
 
 extern const Family kGpt2, kLlama, kBert, kMarian, kPlumbline;
 extern const Family kMixtral, kQwen2Moe, kQwen3Moe, kOlmoe, kGraniteMoe, kGptOss, kDeepseekV2, kDeepseekV3;
+extern const Family kGptBigCode, kGptNeo, kGptJ, kGptNeoX, kOpt, kBloom, kMpt, kFalcon, kPhi, kStableLm,
+    kStarCoder2, kPersimmon, kNemotron;
 
 // Shared by the families' readers and writers.
 Activation activation_named(const JsonFields& fields, const char* key, const char* absent);

@@ -11,6 +11,7 @@ inline ModelConfig small(const std::string& type) {
   c.width = 8;
   c.max_length = 16;
   c.layer.heads = 2;
+  if (c.layer.rope.fraction < 0.5) c.layer.rope.fraction = 0.5;  // of 4 dims
   if (c.encoder_layers > 0) c.encoder_layers = 2;
   if (c.decoder_layers > 0) c.decoder_layers = 2;
   c.eos_ids = {2};

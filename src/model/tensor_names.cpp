@@ -137,8 +137,8 @@ Tensor FileTensor::in_file(const std::function<Tensor(const Parameter&)>& of) co
 }
 
 TensorNames::TensorNames(const ModelConfig& config, const ParameterTable& table)
-    : family_(family(config.model_type)) {
-  for (const auto& p : table.all()) add(config, *p);
+    : config_(config), family_(family(config.model_type)) {
+  for (const auto& p : table.all()) add(*p);
   if (family_.names.empty()) return;
   add_old_norms(table);
   for (const TensorName& copy : family_.copies) {
@@ -148,8 +148,8 @@ TensorNames::TensorNames(const ModelConfig& config, const ParameterTable& table)
   if (has_untied_head(table)) add_untied(table);
 }
 
-void TensorNames::add(const ModelConfig& config, Parameter& p) {
-  const FileName file = file_name(family_, p.name);
+void TensorNames::add(Parameter& p) {
+  const FileName file = file_name(config_, p.name);
   PLUMB_CHECK(!file.name.empty(), "{} has no name in files of model_type {}", p.name, family_.type);
   if (file.layout.stacked) {
     const auto it = by_name_.find(bare(file.name));
@@ -165,7 +165,7 @@ void TensorNames::add(const ModelConfig& config, Parameter& p) {
   FileTensor t{.name = file.name, .parts = {&p}, .stacked = file.layout.stacked};
   t.transposed = file.layout.transposed;
   t.shape = part_shape(family_, p, t.transposed);
-  if (file.layout.by_group) t.rows = rows_by_group(layer_of(config, p.name));
+  if (file.layout.by_group) t.rows = rows_by_group(layer_of(config_, p.name));
   if (file.layout.in_turns) t.rows = rows_in_turns(p.shape[0]);
   if (t.stacked) {
     std::vector<int64_t> dims = t.shape.dims();
@@ -177,7 +177,7 @@ void TensorNames::add(const ModelConfig& config, Parameter& p) {
     by_name_[bare(tensors_.back().name)] = &tensors_.back();
     return;
   }
-  t.slices = p.shape[0] / layer_of(config, p.name).head_dim;
+  t.slices = p.shape[0] / layer_of(config_, p.name).head_dim;
   t.shape = {p.shape[0] / t.slices};
   const size_t star = t.name.find('*');
   for (t.slice = 0; t.slice < t.slices; ++t.slice) {
@@ -190,12 +190,12 @@ void TensorNames::add(const ModelConfig& config, Parameter& p) {
 void TensorNames::add_old_norms(const ParameterTable& table) {
   for (const auto& p : table.all()) {
     if (p->role != Role::gain) continue;
-    const std::string file = bare(file_name(family_, p->name).name);
+    const std::string file = bare(file_name(config_, p->name).name);
     const auto gain = by_name_.find(file);
     if (gain == by_name_.end()) continue;
     by_name_.emplace(with_leaf(file, "gamma"), gain->second);
     if (!table.find(with_leaf(p->name, "bias"))) continue;
-    const auto bias = by_name_.find(bare(file_name(family_, with_leaf(p->name, "bias")).name));
+    const auto bias = by_name_.find(bare(file_name(config_, with_leaf(p->name, "bias")).name));
     if (bias != by_name_.end()) by_name_.emplace(with_leaf(file, "beta"), bias->second);
   }
 }
@@ -204,7 +204,7 @@ void TensorNames::add_untied(const ParameterTable& table) {
   for (const TensorName& own : family_.untied) {
     Parameter* p = table.find(own.plumb);
     if (!p) continue;
-    const std::string usual = bare(file_name(family_, p->name).name);
+    const std::string usual = bare(file_name(config_, p->name).name);
     const auto it = by_name_.find(usual);
     replaced_.emplace(usual, it->second);
     by_name_.emplace(bare(own.file), it->second);

@@ -46,10 +46,11 @@ class TensorNames {
 
  private:
   std::string bare(std::string_view name) const;
-  void add(const ModelConfig& config, Parameter& p);
+  void add(Parameter& p);
   void add_old_norms(const ParameterTable& table);
   void add_untied(const ParameterTable& table);
 
+  ModelConfig config_;
   const Family& family_;
   std::deque<FileTensor> tensors_;
   std::map<std::string, FileTensor*> by_name_, replaced_;  // by bare name

@@ -1,0 +1,64 @@
+// BLOOM (Scao et al. 2022, 2211.05100): pre-norm with ALiBi and a norm on the embeddings.
+#include <nlohmann/json.hpp>
+
+#include "model/families.h"
+#include "model/family_parts.h"
+
+namespace plumb {
+namespace {
+
+// The length is for the trainer alone: nothing in the model bounds it.
+constexpr DecoderKeys kKeys{.type = "bloom",
+                            .vocab_size = 250880,
+                            .width = {"hidden_size", 64},
+                            .length = {"seq_length", 2048},
+                            .layers = {"n_layer", 2},
+                            .heads = {"n_head", 8},
+                            .ffn = {},
+                            .eps = {"layer_norm_epsilon", 1e-5},
+                            .activation = {nullptr, "gelu_new"},
+                            .dropout = {"hidden_dropout", 0},
+                            .bos = 1,
+                            .eos = 2};
+
+ModelConfig read(const JsonFields& f) {
+  ModelConfig c = read_decoder(f, kKeys);
+  c.width = f.integer("n_embed", c.width);
+  c.positions = Positions::alibi;
+  c.embedding_norm = true;
+  LayerConfig& l = c.layer;
+  l.qkv_fused = l.attention_bias = l.attention_output_bias = l.ffn_bias = true;
+  refuse_unless(f, "apply_residual_connection_post_layernorm", false);
+  return c;
+}
+
+void write(const ModelConfig& c, OrderedJson& j) {
+  write_decoder(c, kKeys, j);
+  j["apply_residual_connection_post_layernorm"] = false;
+}
+
+constexpr TensorName kNames[] = {
+    {"token_embedding", "transformer.word_embeddings"},
+    {"decoder.embedding_norm", "transformer.word_embeddings_layernorm"},
+    {"decoder.#.attention.norm_in", "transformer.h.#.input_layernorm"},
+    {"decoder.#.attention.qkv", "transformer.h.#.self_attention.query_key_value", {.by_group = true}},
+    {"decoder.#.attention.output", "transformer.h.#.self_attention.dense"},
+    {"decoder.#.feed_forward.norm_in", "transformer.h.#.post_attention_layernorm"},
+    {"decoder.#.feed_forward.up", "transformer.h.#.mlp.dense_h_to_4h"},
+    {"decoder.#.feed_forward.down", "transformer.h.#.mlp.dense_4h_to_h"},
+    {"decoder.final_norm", "transformer.ln_f"},
+    {"head", "lm_head"},
+};
+constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
+
+}  // namespace
+
+const Family kBloom{.type = "bloom",
+                    .architecture = "BloomForCausalLM",
+                    .read = read,
+                    .write = write,
+                    .prefix = "transformer.",
+                    .names = kNames,
+                    .copies = kCopies};
+
+}  // namespace plumb

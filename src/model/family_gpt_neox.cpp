@@ -1,0 +1,71 @@
+// GPT-NeoX (Black et al. 2022, 2204.06745) and Pythia: attention and feed-forward side by side, each with its
+// norm, or one behind the other; queries, keys and values of a head stand together.
+#include <nlohmann/json.hpp>
+
+#include "model/families.h"
+#include "model/family_parts.h"
+
+namespace plumb {
+namespace {
+
+constexpr DecoderKeys kKeys{.type = "gpt_neox",
+                            .vocab_size = 50432,
+                            .width = {"hidden_size", 6144},
+                            .layers = {"num_hidden_layers", 44},
+                            .heads = {"num_attention_heads", 64},
+                            .ffn = {"intermediate_size", 24576},
+                            .dropout = {"hidden_dropout", 0},
+                            .embedding_dropout = {"hidden_dropout", 0},
+                            .tied = false,
+                            .bos = 0,
+                            .eos = 2};
+constexpr RopeKeys kRope{.base = {"rotary_emb_base", 10000}, .fraction = {"rotary_pct", 0.25}};
+
+ModelConfig read(const JsonFields& f) {
+  ModelConfig c = read_decoder(f, kKeys);
+  LayerConfig& l = c.layer;
+  read_rope(f, kRope, l.rope);
+  l.parallel = f.flag("use_parallel_residual", true) ? Parallel::two_norms : Parallel::no;
+  l.qkv_fused = l.ffn_bias = true;
+  l.attention_bias = l.attention_output_bias = f.flag("attention_bias", true);
+  return c;
+}
+
+void write(const ModelConfig& c, OrderedJson& j) {
+  const LayerConfig l = resolved_layer(c, Side::decoder, 0);
+  write_decoder(c, kKeys, j);
+  j["hidden_dropout"] = c.dropout;
+  write_rope(l.rope, kRope, j);
+  j["use_parallel_residual"] = l.parallel == Parallel::two_norms;
+  j["attention_bias"] = l.attention_bias;
+}
+
+constexpr TensorName kNames[] = {
+    {"token_embedding", "gpt_neox.embed_in"},
+    {"decoder.#.attention.norm_in", "gpt_neox.layers.#.input_layernorm"},
+    {"decoder.#.attention.qkv", "gpt_neox.layers.#.attention.query_key_value", {.by_group = true}},
+    {"decoder.#.attention.output", "gpt_neox.layers.#.attention.dense"},
+    {"decoder.#.feed_forward.norm_in", "gpt_neox.layers.#.post_attention_layernorm"},
+    {"decoder.#.feed_forward.up", "gpt_neox.layers.#.mlp.dense_h_to_4h"},
+    {"decoder.#.feed_forward.down", "gpt_neox.layers.#.mlp.dense_4h_to_h"},
+    {"decoder.final_norm", "gpt_neox.final_layer_norm"},
+    {"head", "embed_out"},
+};
+constexpr TensorName kCopies[] = {{"token_embedding.weight", "embed_out.weight"},
+                                  {"token_embedding.weight", "lm_head.weight"}};
+constexpr std::string_view kIgnored[] = {"layers.#.attention.bias",  // the causal mask
+                                         "layers.#.attention.masked_bias",
+                                         "layers.#.attention.rotary_emb.inv_freq"};
+
+}  // namespace
+
+const Family kGptNeoX{.type = "gpt_neox",
+                      .architecture = "GPTNeoXForCausalLM",
+                      .read = read,
+                      .write = write,
+                      .prefix = "gpt_neox.",
+                      .names = kNames,
+                      .copies = kCopies,
+                      .ignored = kIgnored};
+
+}  // namespace plumb

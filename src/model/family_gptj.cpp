@@ -1,0 +1,80 @@
+// GPT-J (Wang and Komatsuzaki 2021): attention and feed-forward side by side behind one norm, rotary
+// positions on a part of each head.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "model/families.h"
+#include "model/family_parts.h"
+#include "plumb/error.h"
+
+namespace plumb {
+namespace {
+
+constexpr DecoderKeys kKeys{.type = "gptj",
+                            .vocab_size = 50400,
+                            .width = {"n_embd", 4096},
+                            .length = {"n_positions", 2048},
+                            .layers = {"n_layer", 28},
+                            .heads = {"n_head", 16},
+                            .ffn = {"n_inner", 0},
+                            .eps = {"layer_norm_epsilon", 1e-5},
+                            .activation = {"activation_function", "gelu_new"},
+                            .dropout = {"resid_pdrop", 0},
+                            .attention_dropout = {"attn_pdrop", 0},
+                            .embedding_dropout = {"embd_pdrop", 0},
+                            .tied = false,
+                            .bos = 50256,
+                            .eos = 50256};
+
+ModelConfig read(const JsonFields& f) {
+  ModelConfig c = read_decoder(f, kKeys);
+  c.head_bias = true;
+  LayerConfig& l = c.layer;
+  l.parallel = Parallel::one_norm;
+  l.ffn_bias = true;
+  l.rope.interleaved = true;
+  const int64_t rotated = f.integer("rotary_dim", 64), head = l.heads > 0 ? c.width / l.heads : 0;
+  if (rotated < 2 || rotated % 2 != 0 || rotated > head) {
+    throw Error(ErrorKind::config,
+                fmt::format("{}: rotary_dim is {}, and has to be even and at most the {} dims of a head",
+                            f.name(), rotated, head));
+  }
+  l.rope.fraction = static_cast<double>(rotated) / static_cast<double>(head);
+  return c;
+}
+
+void write(const ModelConfig& c, OrderedJson& j) {
+  const LayerConfig l = resolved_layer(c, Side::decoder, 0);
+  write_decoder(c, kKeys, j);
+  j["rotary_dim"] = std::llround(static_cast<double>(l.head_dim) * l.rope.fraction);
+}
+
+constexpr TensorName kNames[] = {
+    {"token_embedding", "transformer.wte"},
+    {"decoder.#.attention.norm_in", "transformer.h.#.ln_1"},
+    {"decoder.#.attention.query", "transformer.h.#.attn.q_proj"},
+    {"decoder.#.attention.key", "transformer.h.#.attn.k_proj"},
+    {"decoder.#.attention.value", "transformer.h.#.attn.v_proj"},
+    {"decoder.#.attention.output", "transformer.h.#.attn.out_proj"},
+    {"decoder.#.feed_forward.up", "transformer.h.#.mlp.fc_in"},
+    {"decoder.#.feed_forward.down", "transformer.h.#.mlp.fc_out"},
+    {"decoder.final_norm", "transformer.ln_f"},
+    {"head", "lm_head"},
+};
+constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
+constexpr std::string_view kIgnored[] = {"h.#.attn.bias", "h.#.attn.masked_bias"};  // the causal mask
+
+}  // namespace
+
+const Family kGptJ{.type = "gptj",
+                   .architecture = "GPTJForCausalLM",
+                   .read = read,
+                   .write = write,
+                   .prefix = "transformer.",
+                   .names = kNames,
+                   .copies = kCopies,
+                   .ignored = kIgnored};
+
+}  // namespace plumb

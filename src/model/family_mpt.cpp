@@ -1,0 +1,80 @@
+// MPT (MosaicML 2023): pre-norm with ALiBi, without any bias. The reference takes nothing else from
+// attn_config than what is read here: it always has ALiBi with slopes up to 8, and a hidden layer of 4 width.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "model/families.h"
+#include "model/family_parts.h"
+
+namespace plumb {
+namespace {
+
+constexpr DecoderKeys kKeys{.type = "mpt",
+                            .vocab_size = 50368,
+                            .width = {"d_model", 2048},
+                            .length = {"max_seq_len", 2048},
+                            .layers = {"n_layers", 24},
+                            .heads = {"n_heads", 16},
+                            .ffn = {},
+                            .eps = {"layer_norm_epsilon", 1e-5},
+                            .activation = {nullptr, "gelu"},
+                            .attention_dropout = {}};
+
+ModelConfig read(const JsonFields& f) {
+  ModelConfig c = read_decoder(f, kKeys);
+  c.positions = Positions::alibi;
+  const JsonFields attention = f.object("attn_config");
+  c.dropout = c.attention_dropout = attention.number("attn_pdrop", 0);
+  LayerConfig& l = c.layer;
+  l.norm_bias = false;
+  l.qkv_fused = true;
+  l.qkv_limit = attention.number("clip_qkv", 0);
+  l.attention_scale = attention.number("softmax_scale", 0);
+  if (!attention.flag("alibi", true) || attention.number("alibi_bias_max", 8) != 8) {
+    log_warning(
+        fmt::format("{}: alibi and alibi_bias_max have no effect, as in the reference: ALiBi's "
+                    "slopes go up to 8",
+                    attention.name()));
+  }
+  return c;
+}
+
+void write(const ModelConfig& c, OrderedJson& j) {
+  const LayerConfig l = resolved_layer(c, Side::decoder, 0);
+  write_decoder(c, kKeys, j);
+  OrderedJson attention{
+      {"alibi", true}, {"alibi_bias_max", 8}, {"clip_qkv", nullptr}, {"softmax_scale", nullptr}};
+  if (c.attention_dropout == 0) attention["attn_pdrop"] = 0;
+  if (l.qkv_limit != 0) attention["clip_qkv"] = l.qkv_limit;
+  if (l.attention_scale != 0) attention["softmax_scale"] = l.attention_scale;
+  j["attn_config"] = attention;
+  j["expansion_ratio"] = 4;
+  j["no_bias"] = true;
+}
+
+constexpr TensorName kNames[] = {
+    {"token_embedding", "transformer.wte"},
+    {"decoder.#.attention.norm_in", "transformer.blocks.#.norm_1"},
+    {"decoder.#.attention.qkv", "transformer.blocks.#.attn.Wqkv"},
+    {"decoder.#.attention.output", "transformer.blocks.#.attn.out_proj"},
+    {"decoder.#.feed_forward.norm_in", "transformer.blocks.#.norm_2"},
+    {"decoder.#.feed_forward.up", "transformer.blocks.#.ffn.up_proj"},
+    {"decoder.#.feed_forward.down", "transformer.blocks.#.ffn.down_proj"},
+    {"decoder.final_norm", "transformer.norm_f"},
+    {"head", "lm_head"},
+};
+constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
+
+}  // namespace
+
+const Family kMpt{.type = "mpt",
+                  .architecture = "MptForCausalLM",
+                  .read = read,
+                  .write = write,
+                  .prefix = "transformer.",
+                  .names = kNames,
+                  .copies = kCopies};
+
+}  // namespace plumb

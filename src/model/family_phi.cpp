@@ -1,0 +1,75 @@
+// Phi-1, 1.5 and 2 (Gunasekar et al. 2023, 2306.11644): attention and feed-forward side by side behind one
+// norm, rotary positions on half of each head, biases everywhere.
+#include <nlohmann/json.hpp>
+
+#include "model/families.h"
+#include "model/family_parts.h"
+
+namespace plumb {
+namespace {
+
+constexpr DecoderKeys kKeys{.type = "phi",
+                            .vocab_size = 51200,
+                            .width = {"hidden_size", 2048},
+                            .layers = {"num_hidden_layers", 24},
+                            .heads = {"num_attention_heads", 32},
+                            .kv_heads = {"num_key_value_heads", 0},
+                            .ffn = {"intermediate_size", 8192},
+                            .activation = {"hidden_act", "gelu_new"},
+                            .dropout = {"resid_pdrop", 0},
+                            .embedding_dropout = {"embd_pdrop", 0},
+                            .tied = false,
+                            .padding_row = true,
+                            .bos = 1,
+                            .eos = 2};
+constexpr RopeKeys kRope{.fraction = {"partial_rotary_factor", 0.5}};
+
+ModelConfig read(const JsonFields& f) {
+  ModelConfig c = read_decoder(f, kKeys);
+  c.head_bias = true;
+  LayerConfig& l = c.layer;
+  read_rope(f, kRope, l.rope);
+  l.parallel = Parallel::one_norm;
+  l.head_dim = f.integer("head_dim", 0);
+  l.attention_bias = l.attention_output_bias = l.ffn_bias = true;
+  if (f.flag("qk_layernorm", false)) l.qk_norm = QkNorm::per_head;
+  return c;
+}
+
+void write(const ModelConfig& c, OrderedJson& j) {
+  const LayerConfig l = resolved_layer(c, Side::decoder, 0);
+  write_decoder(c, kKeys, j);
+  write_rope(l.rope, kRope, j);
+  if (l.head_dim * l.heads != c.width) j["head_dim"] = l.head_dim;
+  j["qk_layernorm"] = l.qk_norm == QkNorm::per_head;
+}
+
+constexpr TensorName kNames[] = {
+    {"token_embedding", "model.embed_tokens"},
+    {"decoder.#.attention.norm_in", "model.layers.#.input_layernorm"},
+    {"decoder.#.attention.query", "model.layers.#.self_attn.q_proj"},
+    {"decoder.#.attention.key", "model.layers.#.self_attn.k_proj"},
+    {"decoder.#.attention.value", "model.layers.#.self_attn.v_proj"},
+    {"decoder.#.attention.query_norm", "model.layers.#.self_attn.q_layernorm"},
+    {"decoder.#.attention.key_norm", "model.layers.#.self_attn.k_layernorm"},
+    {"decoder.#.attention.output", "model.layers.#.self_attn.dense"},
+    {"decoder.#.feed_forward.up", "model.layers.#.mlp.fc1"},
+    {"decoder.#.feed_forward.down", "model.layers.#.mlp.fc2"},
+    {"decoder.final_norm", "model.final_layernorm"},
+    {"head", "lm_head"},
+};
+constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
+constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
+
+}  // namespace
+
+const Family kPhi{.type = "phi",
+                  .architecture = "PhiForCausalLM",
+                  .read = read,
+                  .write = write,
+                  .prefix = "model.",
+                  .names = kNames,
+                  .copies = kCopies,
+                  .ignored = kIgnored};
+
+}  // namespace plumb
