@@ -1,6 +1,4 @@
 // BLOOM (Scao et al. 2022, 2211.05100): pre-norm with ALiBi and a norm on the embeddings.
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 #include "model/family_parts.h"
 
@@ -32,7 +30,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   write_decoder(c, kKeys, j);
   j["apply_residual_connection_post_layernorm"] = false;
 }

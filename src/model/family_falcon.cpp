@@ -3,8 +3,6 @@
 // with one head of keys (multi_query), or one behind the other with ALiBi.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 #include "model/family_parts.h"
 #include "plumb/error.h"
@@ -61,7 +59,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   const bool grouped = l.parallel == Parallel::two_norms || (l.kv_heads > 1 && l.kv_heads < l.heads);
   write_decoder(c, kKeys, j);

@@ -1,7 +1,5 @@
 // GPT-BigCode (Ben Allal et al. 2023, 2301.03988): GPT-2 with one head of keys and values, matrices (out,
 // in).
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 #include "model/family_parts.h"
 
@@ -35,7 +33,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
   j["multi_query"] = l.kv_heads == 1;

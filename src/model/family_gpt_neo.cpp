@@ -70,7 +70,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   write_decoder(c, kKeys, j);
   int64_t window = 256;
   std::vector<std::string> kinds;
@@ -81,7 +81,6 @@ void write(const ModelConfig& c, OrderedJson& j) {
   }
   j["window_size"] = window;
   j["attention_layers"] = kinds;
-  j["attention_types"] = {{kinds, 1}};
 }
 
 constexpr TensorName kNames[] = {

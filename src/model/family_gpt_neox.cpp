@@ -1,7 +1,5 @@
 // GPT-NeoX (Black et al. 2022, 2204.06745) and Pythia: attention and feed-forward side by side, each with its
 // norm, or one behind the other; queries, keys and values of a head stand together.
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 #include "model/family_parts.h"
 
@@ -31,7 +29,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
   j["hidden_dropout"] = c.dropout;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "model/families.h"
 #include "model/family_parts.h"
@@ -45,10 +44,10 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
-  j["rotary_dim"] = std::llround(static_cast<double>(l.head_dim) * l.rope.fraction);
+  j["rotary_dim"] = static_cast<int64_t>(std::llround(static_cast<double>(l.head_dim) * l.rope.fraction));
 }
 
 constexpr TensorName kNames[] = {

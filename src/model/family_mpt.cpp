@@ -2,8 +2,6 @@
 // attn_config than what is read here: it always has ALiBi with slopes up to 8, and a hidden layer of 4 width.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/log.h"
 #include "model/families.h"
 #include "model/family_parts.h"
@@ -41,15 +39,17 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
-  OrderedJson attention{
-      {"alibi", true}, {"alibi_bias_max", 8}, {"clip_qkv", nullptr}, {"softmax_scale", nullptr}};
-  if (c.attention_dropout == 0) attention["attn_pdrop"] = 0;
+  JsonObject attention = j.object("attn_config");
+  attention["alibi"] = true;
+  attention["alibi_bias_max"] = 8;
+  attention["attn_pdrop"] = c.attention_dropout == 0 ? JsonValue(0) : JsonValue(c.attention_dropout);
+  attention["clip_qkv"] = nullptr;
   if (l.qkv_limit != 0) attention["clip_qkv"] = l.qkv_limit;
+  attention["softmax_scale"] = nullptr;
   if (l.attention_scale != 0) attention["softmax_scale"] = l.attention_scale;
-  j["attn_config"] = attention;
   j["expansion_ratio"] = 4;
   j["no_bias"] = true;
 }

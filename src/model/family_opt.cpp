@@ -1,7 +1,5 @@
 // OPT (Zhang et al. 2022, 2205.01068): learned positions from row 2 of their table on. The 350M model is
 // post-norm, and its token vectors are narrower than its stream.
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 #include "model/family_parts.h"
 
@@ -39,7 +37,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   const bool before = sublayer_formula(c, Side::decoder, 0).norm_in;
   write_decoder(c, kKeys, j);

@@ -15,7 +15,7 @@ double number(const JsonFields& f, const KeyOf<double>& k) {
 }
 
 template <class T, class V>
-void say(OrderedJson& j, const KeyOf<T>& k, const V& value) {
+void say(JsonObject j, const KeyOf<T>& k, const V& value) {
   if (k.key) j[k.key] = value;
 }
 
@@ -51,13 +51,12 @@ ModelConfig read_decoder(const JsonFields& f, const DecoderKeys& k) {
   l.heads = size("num_attention_heads", k.heads);
   l.kv_heads = size("num_key_value_heads", k.kv_heads);
   l.ffn_width = k.ffn.key ? f.integer(k.ffn.key, k.ffn.absent) : k.ffn.absent;
-  l.activation = k.activation.key ? activation_named(f, k.activation.key, k.activation.absent)
-                                  : activation_named(f, "", k.activation.absent);
+  l.activation = activation_named(f, k.activation.key ? k.activation.key : "", k.activation.absent);
   l.gated = false;
   return c;
 }
 
-void write_decoder(const ModelConfig& c, const DecoderKeys& k, OrderedJson& j) {
+void write_decoder(const ModelConfig& c, const DecoderKeys& k, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   j["vocab_size"] = c.vocab_size;
   say(j, k.width, c.width);
@@ -93,15 +92,21 @@ void read_rope(const JsonFields& f, const RopeKeys& k, RopeConfig& rope) {
 }
 
 // Both spellings: older engines read the keys beside rope_parameters.
-void write_rope(const RopeConfig& rope, const RopeKeys& k, OrderedJson& j) {
+void write_rope(const RopeConfig& rope, const RopeKeys& k, JsonObject j) {
   const bool linear = rope.scaling == RopeScaling::linear;
   say(j, k.base, rope.base);
   say(j, k.fraction, rope.fraction);
   j["rope_scaling"] = nullptr;
-  if (linear) j["rope_scaling"] = {{"type", "linear"}, {"rope_type", "linear"}, {"factor", rope.factor}};
-  j["rope_parameters"] = {{"rope_theta", rope.base}, {"rope_type", linear ? "linear" : "default"}};
-  if (k.fraction.key) j["rope_parameters"]["partial_rotary_factor"] = rope.fraction;
-  if (linear) j["rope_parameters"]["factor"] = rope.factor;
+  JsonObject today = j.object("rope_parameters");
+  today["rope_theta"] = rope.base;
+  today["rope_type"] = linear ? "linear" : "default";
+  if (k.fraction.key) today["partial_rotary_factor"] = rope.fraction;
+  if (!linear) return;
+  today["factor"] = rope.factor;
+  JsonObject before = j.object("rope_scaling");
+  before["type"] = "linear";
+  before["rope_type"] = "linear";
+  before["factor"] = rope.factor;
 }
 
 void set_windows(const std::vector<int64_t>& windows, ModelConfig& c) {

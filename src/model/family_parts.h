@@ -2,7 +2,6 @@
 // a family's keys, and rotary positions.
 #pragma once
 
-#include "base/json.h"
 #include "model/json_fields.h"
 #include "plumb/config.h"
 
@@ -34,7 +33,7 @@ struct DecoderKeys {
 
 // Sizes go also by the names that they have in most families, which come first, as in the reference.
 ModelConfig read_decoder(const JsonFields& fields, const DecoderKeys& keys);
-void write_decoder(const ModelConfig& config, const DecoderKeys& keys, OrderedJson& out);
+void write_decoder(const ModelConfig& config, const DecoderKeys& keys, JsonObject out);
 
 struct RopeKeys {
   KeyOf<double> base{"rope_theta", 10000};
@@ -43,7 +42,7 @@ struct RopeKeys {
 
 // rope_parameters of today, or rope_scaling and keys beside it.
 void read_rope(const JsonFields& fields, const RopeKeys& keys, RopeConfig& rope);
-void write_rope(const RopeConfig& rope, const RopeKeys& keys, OrderedJson& out);
+void write_rope(const RopeConfig& rope, const RopeKeys& keys, JsonObject out);
 
 // Of each layer the window (0: none).
 void set_windows(const std::vector<int64_t>& windows, ModelConfig& config);

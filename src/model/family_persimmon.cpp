@@ -1,7 +1,5 @@
 // Persimmon (Adept 2023): pre-norm with LayerNorm, squared ReLU, norms on queries and keys, rotary positions
 // on half of each head.
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 #include "model/family_parts.h"
 
@@ -32,7 +30,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
   write_rope(l.rope, kRope, j);

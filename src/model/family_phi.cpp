@@ -1,7 +1,5 @@
 // Phi-1, 1.5 and 2 (Gunasekar et al. 2023, 2306.11644): attention and feed-forward side by side behind one
 // norm, rotary positions on half of each head, biases everywhere.
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 #include "model/family_parts.h"
 
@@ -36,7 +34,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
   write_rope(l.rope, kRope, j);

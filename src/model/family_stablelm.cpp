@@ -1,7 +1,5 @@
 // StableLM 2 (Bellagente et al. 2024, 2402.17834): LLaMA's block with LayerNorm, rotary positions on a part
 // of each head; the 12B model side by side, with norms on queries and keys.
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 #include "model/family_parts.h"
 
@@ -35,7 +33,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
   write_rope(l.rope, kRope, j);

@@ -1,7 +1,5 @@
 // StarCoder2 (Lozhkov et al. 2024, 2402.19173): pre-norm with LayerNorm, rotary positions, grouped keys and
 // values, a window, biases everywhere.
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
 #include "model/family_parts.h"
 
@@ -36,7 +34,7 @@ ModelConfig read(const JsonFields& f) {
   return c;
 }
 
-void write(const ModelConfig& c, OrderedJson& j) {
+void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
   write_rope(l.rope, kRope, j);

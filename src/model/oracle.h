@@ -422,7 +422,7 @@ class Model {
     const Real m = std::exp2(-c_.alibi_max * static_cast<Real>(head + 1) / static_cast<Real>(l.heads));
     if (!c_.alibi_scaled) return m;
     const Real ulp = std::exp2(std::floor(std::log2(m)) - 7);  // of bf16
-    return std::nearbyint(m / ulp) * ulp / std::sqrt(static_cast<Real>(l.head_dim));
+    return 2 * std::nearbyint(m / ulp) * ulp / std::sqrt(static_cast<Real>(l.head_dim));
   }
 
   // nGPT's s_qk^2, (s sqrt(C))^2.

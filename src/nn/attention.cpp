@@ -22,8 +22,9 @@ std::vector<float> alibi_slopes(const ModelConfig& config, const LayerConfig& c)
     const int64_t i = h < power ? 2 * (h + 1) : 2 * (h - power) + 1;
     const double exponent = config.alibi_max * static_cast<double>(i) / static_cast<double>(2 * power);
     const auto slope = static_cast<float>(std::exp2(-exponent));
+    // Twice: the reference adds it to the logits before their scale and, scaled, to the mask.
     slopes[h] =
-        config.alibi_scaled ? static_cast<float>(to_float(to_bf16(slope)) * attention_scale(c)) : slope;
+        config.alibi_scaled ? static_cast<float>(2 * to_float(to_bf16(slope)) * attention_scale(c)) : slope;
   }
   return slopes;
 }

@@ -64,8 +64,8 @@ class MultiHeadAttention {
 };
 
 // Of each head what a step of distance takes from its logits: 2^(-alibi_max i / H) for i = 1 .. H where H is
-// a power of two, and the published interpolation elsewhere; rounded to bf16 and times the attention's scale
-// where alibi_scaled. `c` is resolved.
+// a power of two, and the published interpolation elsewhere. Where alibi_scaled: rounded to bf16, times the
+// attention's scale, and twice, as Falcon's reference has it. `c` is resolved.
 std::vector<float> alibi_slopes(const ModelConfig& config, const LayerConfig& c);
 
 double attention_scale(const LayerConfig& c);  // on the products of queries and keys

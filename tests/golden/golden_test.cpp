@@ -28,10 +28,22 @@ namespace plumb::test {
 namespace {
 
 // Of the recorded folders those that have to load. Any other one is compared or refused by name.
-constexpr const char* kRequired[] = {
-    "gpt2",          "gpt2-oldconfig", "llama",          "llama-oldconfig", "llama-linear",
-    "llama-headdim", "bert",           "bert-oldconfig", "marian",          "marian-oldconfig",
-    "mixtral",       "qwen2_moe",      "qwen3_moe",      "olmoe",           "deepseek_v2"};
+constexpr const char* kRequired[] = {"gpt2",         "gpt2-oldconfig",
+                                     "llama",        "llama-oldconfig",
+                                     "llama-linear", "llama-headdim",
+                                     "bert",         "bert-oldconfig",
+                                     "marian",       "marian-oldconfig",
+                                     "mixtral",      "qwen2_moe",
+                                     "qwen3_moe",    "olmoe",
+                                     "deepseek_v2",  "gpt_bigcode",
+                                     "gpt_neo",      "gptj",
+                                     "gpt_neox",     "gpt_neox-serial",
+                                     "opt",          "opt-postnorm",
+                                     "bloom",        "mpt",
+                                     "falcon",       "falcon-alibi",
+                                     "falcon-new",   "phi",
+                                     "stablelm",     "starcoder2",
+                                     "persimmon",    "nemotron"};
 
 struct Folders {
   std::set<std::string> compared, refused;
