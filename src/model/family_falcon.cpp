@@ -5,6 +5,7 @@
 
 #include "model/families.h"
 #include "model/family_parts.h"
+#include "model/rope_fields.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -21,7 +22,6 @@ constexpr DecoderKeys kKeys{.type = "falcon",
                             .dropout = {"hidden_dropout", 0},
                             .bos = 11,
                             .eos = 11};
-constexpr RopeKeys kRope{};
 
 // One combination works in the reference for each number of norms.
 Parallel read_wiring(const JsonFields& f, bool grouped) {
@@ -51,7 +51,8 @@ ModelConfig read(const JsonFields& f) {
   }
   l.qkv_fused = true;
   l.attention_bias = l.attention_output_bias = l.ffn_bias = f.flag("bias", false);
-  read_rope(f, kRope, l.rope);
+  l.rope = read_rope(f);
+  l.rope.fraction = 1;
   if (f.flag("alibi", false)) {
     c.positions = Positions::alibi;
     c.alibi_scaled = true;
@@ -70,7 +71,7 @@ void write(const ModelConfig& c, JsonObject j) {
   j["num_ln_in_parallel_attn"] = l.parallel == Parallel::two_norms ? 2 : 1;
   j["bias"] = l.ffn_bias;
   j["alibi"] = c.positions == Positions::alibi;
-  write_rope(l.rope, kRope, j);
+  write_rope(l.rope, j);
 }
 
 constexpr TensorName kNames[] = {

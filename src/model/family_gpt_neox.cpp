@@ -2,6 +2,7 @@
 // norm, or one behind the other; queries, keys and values of a head stand together.
 #include "model/families.h"
 #include "model/family_parts.h"
+#include "model/rope_fields.h"
 
 namespace plumb {
 namespace {
@@ -17,12 +18,15 @@ constexpr DecoderKeys kKeys{.type = "gpt_neox",
                             .tied = false,
                             .bos = 0,
                             .eos = 2};
-constexpr RopeKeys kRope{.base = {"rotary_emb_base", 10000}, .fraction = {"rotary_pct", 0.25}};
 
 ModelConfig read(const JsonFields& f) {
   ModelConfig c = read_decoder(f, kKeys);
   LayerConfig& l = c.layer;
-  read_rope(f, kRope, l.rope);
+  // Its keys beside rope_parameters have names of their own.
+  const JsonFields rope = f.object(f.has("rope_scaling") ? "rope_scaling" : "rope_parameters");
+  l.rope = read_rope(f);
+  l.rope.base = rope.number("rope_theta", f.number("rotary_emb_base", 10000));
+  l.rope.fraction = rope.number("partial_rotary_factor", f.number("rotary_pct", 0.25));
   l.parallel = f.flag("use_parallel_residual", true) ? Parallel::two_norms : Parallel::no;
   l.qkv_fused = l.ffn_bias = true;
   l.attention_bias = l.attention_output_bias = f.flag("attention_bias", true);
@@ -33,7 +37,9 @@ void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
   j["hidden_dropout"] = c.dropout;
-  write_rope(l.rope, kRope, j);
+  write_rope(l.rope, j);
+  j["rotary_emb_base"] = l.rope.base;
+  j["rotary_pct"] = l.rope.fraction;
   j["use_parallel_residual"] = l.parallel == Parallel::two_norms;
   j["attention_bias"] = l.attention_bias;
 }

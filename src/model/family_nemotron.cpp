@@ -21,12 +21,11 @@ constexpr DecoderKeys kKeys{.type = "nemotron",
                             .padding_row = true,
                             .bos = 2,
                             .eos = 3};
-constexpr RopeKeys kRope{.fraction = {"partial_rotary_factor", 0.5}};
 
 ModelConfig read(const JsonFields& f) {
   ModelConfig c = read_decoder(f, kKeys);
   LayerConfig& l = c.layer;
-  read_rope(f, kRope, l.rope);
+  l.rope = read_part_rope(f, 0.5);
   l.norm_unit_offset = true;
   l.head_dim = f.integer("head_dim", 0);
   l.attention_bias = l.attention_output_bias = f.flag("attention_bias", false);
@@ -37,7 +36,7 @@ ModelConfig read(const JsonFields& f) {
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
-  write_rope(l.rope, kRope, j);
+  write_part_rope(l.rope, j);
   j["head_dim"] = l.head_dim;
   j["attention_bias"] = l.attention_bias;
   j["mlp_bias"] = l.ffn_bias;

@@ -1,11 +1,7 @@
 #include "model/family_parts.h"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "model/families.h"
-#include "plumb/error.h"
+#include "model/rope_fields.h"
 
 namespace plumb {
 namespace {
@@ -75,38 +71,13 @@ void write_decoder(const ModelConfig& c, const DecoderKeys& k, JsonObject j) {
   write_ids(c, j);
 }
 
-void read_rope(const JsonFields& f, const RopeKeys& k, RopeConfig& rope) {
-  const bool scaling = f.has("rope_scaling") && !f.raw("rope_scaling").empty();
-  const JsonFields given = f.object(scaling ? "rope_scaling" : "rope_parameters");
-  rope.base = given.number("rope_theta", number(f, k.base));
-  if (k.fraction.key) rope.fraction = given.number("partial_rotary_factor", number(f, k.fraction));
-  const std::string type = given.text("rope_type", given.text("type", "default"));
-  if (type == "linear") {
-    rope.scaling = RopeScaling::linear;
-    rope.factor = given.number("factor", 1);
-  } else if (type != "default") {
-    throw Error(
-        ErrorKind::unsupported,
-        fmt::format("{}: rope_type \"{}\" is not supported; plumb has default and linear", f.name(), type));
-  }
+RopeConfig read_part_rope(const JsonFields& f, double fraction) {
+  return read_rope(f, {.fraction = fraction});
 }
 
-// Both spellings: older engines read the keys beside rope_parameters.
-void write_rope(const RopeConfig& rope, const RopeKeys& k, JsonObject j) {
-  const bool linear = rope.scaling == RopeScaling::linear;
-  say(j, k.base, rope.base);
-  say(j, k.fraction, rope.fraction);
-  j["rope_scaling"] = nullptr;
-  JsonObject today = j.object("rope_parameters");
-  today["rope_theta"] = rope.base;
-  today["rope_type"] = linear ? "linear" : "default";
-  if (k.fraction.key) today["partial_rotary_factor"] = rope.fraction;
-  if (!linear) return;
-  today["factor"] = rope.factor;
-  JsonObject before = j.object("rope_scaling");
-  before["type"] = "linear";
-  before["rope_type"] = "linear";
-  before["factor"] = rope.factor;
+void write_part_rope(const RopeConfig& rope, JsonObject j) {
+  write_rope(rope, j);
+  j["partial_rotary_factor"] = rope.fraction;
 }
 
 void set_windows(const std::vector<int64_t>& windows, ModelConfig& c) {

@@ -1,5 +1,5 @@
 // What the config.json files of many decoders say alike, for their families' readers and writers: sizes under
-// a family's keys, and rotary positions.
+// a family's keys, and rotary positions on a part of each head.
 #pragma once
 
 #include "model/json_fields.h"
@@ -35,14 +35,9 @@ struct DecoderKeys {
 ModelConfig read_decoder(const JsonFields& fields, const DecoderKeys& keys);
 void write_decoder(const ModelConfig& config, const DecoderKeys& keys, JsonObject out);
 
-struct RopeKeys {
-  KeyOf<double> base{"rope_theta", 10000};
-  KeyOf<double> fraction{nullptr, 1};  // of a head's dims
-};
-
-// rope_parameters of today, or rope_scaling and keys beside it.
-void read_rope(const JsonFields& fields, const RopeKeys& keys, RopeConfig& rope);
-void write_rope(const RopeConfig& rope, const RopeKeys& keys, JsonObject out);
+// Rotary positions on a part of each head, which is `fraction` where the file does not say it.
+RopeConfig read_part_rope(const JsonFields& fields, double fraction);
+void write_part_rope(const RopeConfig& rope, JsonObject out);
 
 // Of each layer the window (0: none).
 void set_windows(const std::vector<int64_t>& windows, ModelConfig& config);

@@ -19,12 +19,11 @@ constexpr DecoderKeys kKeys{.type = "persimmon",
                             .padding_row = true,
                             .bos = 1,
                             .eos = 2};
-constexpr RopeKeys kRope{.fraction = {"partial_rotary_factor", 0.5}};
 
 ModelConfig read(const JsonFields& f) {
   ModelConfig c = read_decoder(f, kKeys);
   LayerConfig& l = c.layer;
-  read_rope(f, kRope, l.rope);
+  l.rope = read_part_rope(f, 0.5);
   l.qkv_fused = l.attention_bias = l.attention_output_bias = l.ffn_bias = true;
   if (f.flag("qk_layernorm", true)) l.qk_norm = QkNorm::per_head;
   return c;
@@ -33,7 +32,7 @@ ModelConfig read(const JsonFields& f) {
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
-  write_rope(l.rope, kRope, j);
+  write_part_rope(l.rope, j);
   j["qk_layernorm"] = l.qk_norm == QkNorm::per_head;
 }
 

@@ -20,13 +20,12 @@ constexpr DecoderKeys kKeys{.type = "phi",
                             .padding_row = true,
                             .bos = 1,
                             .eos = 2};
-constexpr RopeKeys kRope{.fraction = {"partial_rotary_factor", 0.5}};
 
 ModelConfig read(const JsonFields& f) {
   ModelConfig c = read_decoder(f, kKeys);
   c.head_bias = true;
   LayerConfig& l = c.layer;
-  read_rope(f, kRope, l.rope);
+  l.rope = read_part_rope(f, 0.5);
   l.parallel = Parallel::one_norm;
   l.head_dim = f.integer("head_dim", 0);
   l.attention_bias = l.attention_output_bias = l.ffn_bias = true;
@@ -37,7 +36,7 @@ ModelConfig read(const JsonFields& f) {
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
-  write_rope(l.rope, kRope, j);
+  write_part_rope(l.rope, j);
   if (l.head_dim * l.heads != c.width) j["head_dim"] = l.head_dim;
   j["qk_layernorm"] = l.qk_norm == QkNorm::per_head;
 }

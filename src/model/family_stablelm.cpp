@@ -20,12 +20,11 @@ constexpr DecoderKeys kKeys{.type = "stablelm",
                             .padding_row = true,
                             .bos = 0,
                             .eos = 0};
-constexpr RopeKeys kRope{.fraction = {"partial_rotary_factor", 0.25}};
 
 ModelConfig read(const JsonFields& f) {
   ModelConfig c = read_decoder(f, kKeys);
   LayerConfig& l = c.layer;
-  read_rope(f, kRope, l.rope);
+  l.rope = read_part_rope(f, 0.25);
   l.parallel = f.flag("use_parallel_residual", false) ? Parallel::one_norm : Parallel::no;
   l.gated = true;
   l.attention_bias = f.flag("use_qkv_bias", false);
@@ -36,7 +35,7 @@ ModelConfig read(const JsonFields& f) {
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
-  write_rope(l.rope, kRope, j);
+  write_part_rope(l.rope, j);
   j["use_parallel_residual"] = l.parallel == Parallel::one_norm;
   j["use_qkv_bias"] = l.attention_bias;
   j["qk_layernorm"] = l.qk_norm == QkNorm::own_gains;

@@ -2,6 +2,7 @@
 // values, a window, biases everywhere.
 #include "model/families.h"
 #include "model/family_parts.h"
+#include "model/rope_fields.h"
 
 namespace plumb {
 namespace {
@@ -22,12 +23,12 @@ constexpr DecoderKeys kKeys{.type = "starcoder2",
                             .padding_row = true,
                             .bos = 50256,
                             .eos = 50256};
-constexpr RopeKeys kRope{};
 
 ModelConfig read(const JsonFields& f) {
   ModelConfig c = read_decoder(f, kKeys);
   LayerConfig& l = c.layer;
-  read_rope(f, kRope, l.rope);
+  l.rope = read_rope(f);
+  l.rope.fraction = 1;
   l.head_dim = f.integer("head_dim", 0);
   l.window = f.integer("sliding_window", 0);
   l.attention_bias = l.attention_output_bias = l.ffn_bias = f.flag("use_bias", true);
@@ -37,7 +38,7 @@ ModelConfig read(const JsonFields& f) {
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, kKeys, j);
-  write_rope(l.rope, kRope, j);
+  write_rope(l.rope, j);
   if (l.head_dim * l.heads != c.width) j["head_dim"] = l.head_dim;
   j["sliding_window"] = nullptr;
   if (l.window > 0) j["sliding_window"] = l.window;
