@@ -61,7 +61,7 @@ ModelConfig read(const JsonFields& f) {
     }
     windows.push_back(kind == "local" ? f.integer("window_size", 256) : 0);
   }
-  if (f.has("num_layers") && static_cast<int64_t>(windows.size()) != c.decoder_layers) {
+  if (static_cast<int64_t>(windows.size()) != c.decoder_layers) {
     throw Error(ErrorKind::config,
                 fmt::format("{}: attention_types says what {} layers are, and num_layers is {}", f.name(),
                             windows.size(), c.decoder_layers));
