@@ -5,25 +5,30 @@
 #include "ops/embedding.h"
 
 namespace plumb {
+namespace {
+
+std::vector<Linear::Part> parts_of(size_t count, int64_t hidden, double gain) {
+  return std::vector<Linear::Part>(count, {hidden, gain});
+}
+
+}  // namespace
 
 FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerFormula& formula,
                          int64_t hidden)
     : name_(b.prefix),
       activation_(c.activation),
+      fused_(c.gated && c.gate_up_fused),
+      up_(b.child(fused_ ? "gate_up" : "up"), {b.config.width, parts_of(fused_ ? 2 : 1, hidden, formula.beta),
+                                               c.ffn_bias, formula.reparam, from_stream(formula)}),
       down_(b.child("down"), {hidden,
                               {{b.config.width, formula.beta * formula.output_gain * output_scale(b.config)}},
                               c.ffn_bias,
                               formula.reparam,
                               to_stream(formula)}) {
-  const auto into = [&](const char* name, std::vector<Linear::Part> parts) {
-    return Linear(b.child(name),
-                  {b.config.width, std::move(parts), c.ffn_bias, formula.reparam, from_stream(formula)});
-  };
-  if (c.gated && c.gate_up_fused) {
-    gate_up_ = into("gate_up", {{hidden, formula.beta}, {hidden, formula.beta}});
-  } else {
-    up_ = into("up", {{hidden, formula.beta}});
-    if (c.gated) gate_ = into("gate", {{hidden, formula.beta}});
+  if (c.gated && !fused_) {
+    gate_ =
+        Linear(b.child("gate"),
+               {b.config.width, {{hidden, formula.beta}}, c.ffn_bias, formula.reparam, from_stream(formula)});
   }
   if (formula.unit) up_scale_.emplace(b, "up_scale", hidden, 1);
   if (formula.unit && c.gated) gate_scale_.emplace(b, "gate_scale", hidden, 1);
@@ -31,8 +36,11 @@ FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerF
 }
 
 FeedForward::Hidden FeedForward::project(Context& context, const Tensor& x) const {
-  if (!gate_up_) return {gate_ ? gate_->forward(context, x) : Tensor(), up_->forward(context, x)};
-  const Tensor both = gate_up_->forward(context, x);
+  if (!fused_) {
+    Tensor up = up_.forward(context, x);
+    return {gate_ ? gate_->forward(context, x) : Tensor(), up};
+  }
+  const Tensor both = up_.forward(context, x);
   if (!up_scale_ && !closely(context)) return {both, {}};
   const int64_t width = both.width() / 2;
   const auto parts = ops::split_columns(context, both, {width, width});
@@ -40,10 +48,10 @@ FeedForward::Hidden FeedForward::project(Context& context, const Tensor& x) cons
 }
 
 Tensor FeedForward::forward(Context& context, const Tensor& x) const {
-  const bool gated = gate_ || gate_up_;
+  const bool gated = gate_ || fused_;
   // Close observers are shown `up` with its bias, and the plain composition adds it at once.
   if (!gated && !norm_inner_ && !up_scale_ && !context.plain && !closely(context)) {
-    ops::LinearWeights up = up_->weights(context);
+    ops::LinearWeights up = up_.weights(context);
     const Tensor bias = std::exchange(up.bias, Tensor());
     return ops::activated_linear(context, ops::linear(context, x, up), bias, activation_,
                                  down_.weights(context));

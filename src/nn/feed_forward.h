@@ -24,8 +24,9 @@ class FeedForward {
 
   std::string name_;
   Activation activation_;
-  std::optional<Linear> gate_up_;                     // fused
-  std::optional<Linear> gate_, up_;                   // or apart
+  bool fused_;  // up_ is gate's rows, then its own
+  std::optional<Linear> gate_;
+  Linear up_;
   std::optional<ColumnScale> up_scale_, gate_scale_;  // (F)
   std::optional<Norm> norm_inner_;
   Linear down_;
