@@ -2,7 +2,7 @@
 // Online softmax: Milakov, Gimelshein, "Online normalizer calculation for softmax" (2018); tiles and their
 // backward: Dao, Fu, Ermon, Rudra, Ré, "FlashAttention" (2022).
 //
-// A query that sees no key gives exactly 0 and no gradient. A masked key or value is never read into a sum: a
+// A query that sees no key gives exactly 0 and no gradient (but for a sink's, which is then 0 too). A masked key or value is never read into a sum: a
 // NaN there does not spread. All sums are f32. Threads: all OpenMP threads; the split depends on shapes and
 // thread count only, and results are the same bits each time. Memory: scratch of fixed size per thread, from
 // the tensor pool.
@@ -38,6 +38,8 @@ struct Attention {
   int64_t out_row = 0;
   float* lse = nullptr;  // (B, H, T): log of the sum of exponentials, -inf where no key is visible; or null
   float scale = 1.0f;
+  float softcap = 0.0f;  // scores become softcap * tanh(score / softcap); 0: none. Not with ALiBi. Gemma 2,
+                         // 2408.00118
   bool causal = false;
   int64_t first_query = 0;            // key slot of query 0: the length of what the cache held before
   int64_t window = 0;                 // 0: none
@@ -48,6 +50,7 @@ struct Attention {
   const int32_t* first_keys = nullptr;
   const float* alibi_slopes =
       nullptr;            // (H): adds -slope * |i - s|; or null. Press, Smith, Lewis, "ALiBi" (2021)
+  const float* sinks = nullptr;  // (H): a score that takes its share of the weights and has no value; or null
   float dropout = 0.0f;   // of the weights after the softmax; kept ones are divided by 1 - dropout
   RandomKey dropout_key;  // pair i = ((b * H + h) * T + t) * S + s is dropped when word i % 4 of
                           // random_block(key, i / 4) is below dropout * 2^32
@@ -68,6 +71,8 @@ struct AttentionGradient {
   float* dv = nullptr;
   int64_t dv_row = 0;
   bool add_dq = false, add_dk = false, add_dv = false;
+  float* dsinks = nullptr;  // (H), or null
+  bool add_dsinks = false;
 };
 
 void attention_backward(const Attention& a, const AttentionGradient& g);

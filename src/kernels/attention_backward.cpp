@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "kernels/attention.h"
@@ -225,6 +226,23 @@ void backward_head(const BackwardHead& b) {
   dv.skip_to(a.keys);
 }
 
+// A sink of weight p gives nothing, so that its score's gradient is -p (dout . out) of each query.
+void sink_gradients(const Attention& a, const AttentionGradient& g) {
+#pragma omp parallel for schedule(static)
+  for (int64_t h = 0; h < a.heads; ++h) {
+    double sum = 0;
+    for (int64_t row = 0; row < a.batch * a.queries; ++row) {
+      const int64_t b = row / a.queries, t = row % a.queries;
+      const float* out = a.out + row * a.out_row + h * a.value_dim;
+      const float* dout = g.dout + row * g.dout_row + h * a.value_dim;
+      float dot = 0;
+      for (int64_t e = 0; e < a.value_dim; ++e) dot += dout[e] * out[e];
+      sum -= std::exp(double{a.sinks[h]} - a.lse[(b * a.heads + h) * a.queries + t]) * dot;
+    }
+    g.dsinks[h] = static_cast<float>(sum) + (g.add_dsinks ? g.dsinks[h] : 0.0f);
+  }
+}
+
 }  // namespace
 
 void attention_backward(const Attention& a, const AttentionGradient& g) {
@@ -243,6 +261,7 @@ void attention_backward(const Attention& a, const AttentionGradient& g) {
       backward_head({.a = a, .g = g, .keys = keys[b], .head = {b, unit % a.kv_heads}, .s = scratch});
     }
   }
+  if (g.dsinks) sink_gradients(a, g);
 }
 
 }  // namespace plumb

@@ -68,6 +68,7 @@ class AttentionCase {
   void backward(bool add = false) {
     dq.assign(q.size(), add ? 0.25f : std::nanf(""));
     dkv.assign(kv.size(), add ? 0.25f : std::nanf(""));
+    dsinks.assign(a.heads, add ? 0.25f : std::nanf(""));
     attention_backward(a, {.dout = dout.data(),
                            .dout_row = a.out_row,
                            .dq = dq.data(),
@@ -78,7 +79,9 @@ class AttentionCase {
                            .dv_row = a.v_row,
                            .add_dq = add,
                            .add_dk = add,
-                           .add_dv = add});
+                           .add_dv = add,
+                           .dsinks = a.sinks ? dsinks.data() : nullptr,
+                           .add_dsinks = add});
     reference::attention_backward(a, x);
   }
 
@@ -114,6 +117,8 @@ class AttentionCase {
             << "dq row " << n << " column " << i;
       }
     }
+    for (int64_t h = 0; a.sinks && h < a.heads; ++h)
+      ASSERT_NEAR(dsinks[h], start + x.dsinks[h], tolerance * size * 10) << "dsinks " << h;
     const int64_t k = a.kv_heads * a.head_dim, v = a.kv_heads * a.value_dim;
     for (int64_t b = 0; b < a.batch; ++b) {
       for (int64_t s = 0; s < a.keys; ++s) {
@@ -141,7 +146,7 @@ class AttentionCase {
 
   Attention a;
   reference::AttentionArrays x;
-  std::vector<float> q, kv, out, lse, dout, dq, dkv;
+  std::vector<float> q, kv, out, lse, dout, dq, dkv, dsinks;
 };
 
 // (B, S) of a rule for (b, s).

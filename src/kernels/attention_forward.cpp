@@ -25,9 +25,11 @@ class ForwardTile {
         query_(rows_of(a, q, a.q, a.q_row, a.head_dim)),
         out_(rows_of(a, q, a.out, a.out_row, a.value_dim)),
         state_{.max = max, .sum = sum, .out = out_.data, .out_ld = out_.ld, .width = a.value_dim} {
-    if (seen_.empty()) clear_rows(q.count, a.value_dim, out_);
-    std::fill_n(max, q.count, -std::numeric_limits<float>::infinity());
-    std::fill_n(sum, q.count, 0.0f);
+    if (seen_.empty() || a.sinks) clear_rows(q.count, a.value_dim, out_);
+    for (int64_t r = 0; r < q.count; ++r) {
+      max[r] = a.sinks ? a.sinks[q.head(r)] : -std::numeric_limits<float>::infinity();
+      sum[r] = a.sinks ? 1.0f : 0.0f;
+    }
   }
 
   Interval seen() const { return seen_; }

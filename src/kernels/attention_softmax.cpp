@@ -54,6 +54,16 @@ void add_alibi(const ScoreTile& tile, int64_t r, float* x) {
   });
 }
 
+// Whole vectors, before what is hidden is filled in.
+void cap_scores(const ScoreTile& tile, float* x, Interval span) {
+  const F32 d;
+  const int64_t lanes = hn::Lanes(d);
+  const auto cap = hn::Set(d, tile.softcap), inverse = hn::Set(d, 1 / tile.softcap);
+  for (int64_t j = span.begin; j < span.end; j += lanes) {
+    hn::StoreU(hn::Mul(cap, tanh_v(d, hn::Mul(inverse, hn::LoadU(d, x + j)))), d, x + j);
+  }
+}
+
 // Random words of a row's pairs, and the rule by which they drop.
 class Dropout {
  public:
@@ -138,6 +148,7 @@ void softmax_step(const ScoreTile& tile, const SoftmaxState& state) {
     if (tile.seen[r].empty()) continue;
     float* x = tile.scores + r * tile.ld;
     const Interval span = vectors_of(tile.seen[r]);
+    if (tile.softcap > 0) cap_scores(tile, x, span);
     fill_hidden(tile.seen[r], span, x, -kInfinity);
     if (tile.alibi) add_alibi(tile, r, x);
     dropout.start_row(r, span);
@@ -172,17 +183,25 @@ void gradient_step(const ScoreTile& tile, float* dp, const float* lse, const flo
     float* x = tile.scores + r * tile.ld;
     float* g = dp + r * tile.ld;
     const Interval span = vectors_of(tile.seen[r]);
+    if (tile.softcap > 0) cap_scores(tile, x, span);
     fill_hidden(tile.seen[r], span, x, -kInfinity);
     fill_hidden(tile.seen[r], span, g, 0.0f);
     if (tile.alibi) add_alibi(tile, r, x);
     dropout.start_row(r, span);
-    const auto shift = hn::Set(d, lse[r]), mean = hn::Set(d, delta[r]);
+    const auto shift = hn::Set(d, lse[r]), mean = hn::Set(d, delta[r]), one = hn::Set(d, 1.0f);
+    const auto inverse = hn::Set(d, tile.softcap > 0 ? 1 / tile.softcap : 0.0f);
     for (int64_t j = span.begin; j < span.end; j += lanes) {
-      const auto p = exp_v(d, hn::Sub(hn::LoadU(d, x + j), shift));
+      const auto score = hn::LoadU(d, x + j);
+      const auto p = exp_v(d, hn::Sub(score, shift));
       auto gradient = hn::LoadU(d, g + j);
       hn::StoreU(dropout.on() ? dropout.apply(p, j) : p, d, x + j);
       if (dropout.on()) gradient = dropout.apply(gradient, j);
-      hn::StoreU(hn::Mul(p, hn::Sub(gradient, mean)), d, g + j);
+      auto dscore = hn::Mul(p, hn::Sub(gradient, mean));
+      if (tile.softcap > 0) {  // hidden scores are -inf, with p = 0
+        const auto t = hn::Max(hn::Mul(score, inverse), hn::Neg(one));
+        dscore = hn::Mul(dscore, hn::NegMulAdd(t, t, one));
+      }
+      hn::StoreU(dscore, d, g + j);
     }
   }
 }

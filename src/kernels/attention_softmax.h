@@ -27,6 +27,7 @@ struct ScoreTile {
   const ScoreRow* rows = nullptr;  // (row_count)
   const Interval* seen = nullptr;  // (row_count): the keys visible to each; what the others hold is left open
   bool alibi = false;
+  float softcap = 0;               // 0: none
   int64_t first_slot = 0;          // the keys' slots are first_slot, first_slot + 1, ... if `slots` is null
   const int32_t* slots = nullptr;  // (key_count) otherwise
   float dropout = 0;
@@ -37,8 +38,8 @@ struct ScoreTile {
 // scores replaced by exp(score - maximum) after dropout, and the out rows (row_count, width) scaled to the
 // new maximum.
 struct SoftmaxState {
-  float* max = nullptr;  // (row_count), -inf to start
-  float* sum = nullptr;  // (row_count), 0 to start
+  float* max = nullptr;  // (row_count), -inf to start, or a sink's score
+  float* sum = nullptr;  // (row_count), 0 to start, or the sink's 1
   float* out = nullptr;
   int64_t out_ld = 0, width = 0;
 };

@@ -115,6 +115,44 @@ TEST(Attention, AlibiSlopes) {
       .expect_all();
 }
 
+// Caps small enough that every score feels them; sinks below, among and above the scores.
+TEST(Attention, SoftcapAndSinks) {
+  const std::vector<float> sinks = {-3.0f, 0.5f, 4.0f, 1.5f};
+  const auto mask = mask_of(2, 600, [](int64_t b, int64_t s) { return b == 0 ? s > 3 : s % 5 != 1; });
+  for (const float softcap : {0.0f, 0.7f}) {
+    for (const float* scores : {static_cast<const float*>(nullptr), sinks.data()}) {
+      for (const int64_t queries : {1, 6, 70}) {
+        AttentionCase({.batch = 2,
+                       .queries = queries,
+                       .keys = 600,
+                       .heads = 4,
+                       .kv_heads = 2,
+                       .head_dim = 6,
+                       .softcap = softcap,
+                       .causal = true,
+                       .first_query = 600 - queries,
+                       .window = queries == 6 ? 40 : 0,
+                       .key_mask = queries == 70 ? nullptr : mask.data(),
+                       .mask_row = 600,
+                       .sinks = scores,
+                       .dropout = queries == 6 ? 0.2f : 0.0f,
+                       .dropout_key = {3, 4}})
+            .expect_all();
+      }
+    }
+  }
+  const std::vector<uint8_t> hidden(2 * 5);
+  AttentionCase({.batch = 2,
+                 .queries = 5,
+                 .keys = 5,
+                 .heads = 4,
+                 .head_dim = 4,
+                 .key_mask = hidden.data(),
+                 .mask_row = 5,
+                 .sinks = sinks.data()})
+      .expect_all();
+}
+
 TEST(Attention, EmptyQueriesAndKeys) {
   AttentionCase({.batch = 2, .queries = 0, .keys = 5, .heads = 2, .head_dim = 4}).expect_all();
   AttentionCase({.batch = 2, .queries = 3, .keys = 0, .heads = 2, .head_dim = 4}).expect_all();
@@ -277,24 +315,12 @@ TEST(Attention, SameBitsWithAnyNumberOfThreads) {
 }
 
 // The oracle's own backward against central differences in f64.
-TEST(Attention, OracleGradients) {
+void expect_oracle_gradients(Attention shape) {
   const std::vector<float> slopes = {0.5f, 0.25f};
   const auto mask = mask_of(1, 6, [](int64_t, int64_t s) { return s != 2; });
-  AttentionCase c({.batch = 1,
-                   .queries = 5,
-                   .keys = 6,
-                   .heads = 2,
-                   .kv_heads = 1,
-                   .head_dim = 3,
-                   .value_dim = 2,
-                   .causal = true,
-                   .first_query = 1,
-                   .window = 4,
-                   .key_mask = mask.data(),
-                   .mask_row = 6,
-                   .alibi_slopes = slopes.data(),
-                   .dropout = 0.3f,
-                   .dropout_key = {1, 2}});
+  shape.key_mask = mask.data();
+  if (shape.softcap == 0) shape.alibi_slopes = slopes.data();
+  AttentionCase c(shape);
   const auto loss = [&] {
     reference::attention_forward(c.a, c.x);
     double sum = 0;
@@ -317,6 +343,27 @@ TEST(Attention, OracleGradients) {
   expect_gradient(c.x.q, c.x.dq);
   expect_gradient(c.x.k, c.x.dk);
   expect_gradient(c.x.v, c.x.dv);
+}
+
+TEST(Attention, OracleGradients) {
+  Attention shape{.batch = 1,
+                  .queries = 5,
+                  .keys = 6,
+                  .heads = 2,
+                  .kv_heads = 1,
+                  .head_dim = 3,
+                  .value_dim = 2,
+                  .causal = true,
+                  .first_query = 1,
+                  .window = 4,
+                  .mask_row = 6,
+                  .dropout = 0.3f,
+                  .dropout_key = {1, 2}};
+  expect_oracle_gradients(shape);
+  const std::vector<float> sinks = {0.4f, -0.3f};
+  shape.softcap = 0.6f;
+  shape.sinks = sinks.data();
+  expect_oracle_gradients(shape);
 }
 
 }  // namespace

@@ -92,6 +92,7 @@ ScoreTile describe_rows(const Attention& a, const KeyList& keys, const QueryTile
           .rows = s.rows,
           .seen = s.seen,
           .alibi = a.alibi_slopes != nullptr,
+          .softcap = a.softcap,
           .first_slot = keys.slot(part.begin),
           .slots = contiguous ? nullptr : keys.slots.data() + part.begin,
           .dropout = a.dropout,
@@ -107,6 +108,7 @@ void check_attention(const Attention& a) {
               "rows are {}, {}, {}, {} apart", a.q_row, a.k_row, a.v_row, a.out_row);
   PLUMB_CHECK(a.kv_dtype == DType::f32 || a.kv_dtype == DType::bf16, "keys are {}", dtype_name(a.kv_dtype));
   PLUMB_CHECK(!a.first_keys || (a.causal && a.first_query == 0), "packed rows are causal and whole");
+  PLUMB_CHECK(a.softcap >= 0 && (a.softcap == 0 || !a.alibi_slopes), "softcap {}", a.softcap);
   PLUMB_CHECK(a.dropout >= 0 && a.dropout < 1 && a.window >= 0 && a.first_query >= 0);
 }
 

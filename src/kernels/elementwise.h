@@ -71,6 +71,14 @@ struct Dropout {
 };
 void dropout(const Dropout& a);  // dropout.cpp
 
+// y = cap tanh(x / cap), and dx = dy (1 - tanh^2(x / cap)), or += with add; cap > 0. bound.cpp
+void softcap_forward(int64_t n, float cap, const float* x, float* y);
+void softcap_backward(int64_t n, float cap, const float* x, const float* dy, float* dx, bool add);
+
+// y = x within +-limit, and dx = dy where x is, else 0, or += with add. bound.cpp
+void clamp_forward(int64_t n, float limit, const float* x, float* y);
+void clamp_backward(int64_t n, float limit, const float* x, const float* dy, float* dx, bool add);
+
 // Between f32, bf16 and f16, rounded to nearest even; NaN stays NaN, what is too large becomes infinity. Same
 // type: a copy. The arrays do not overlap.
 struct Cast {

@@ -12,7 +12,7 @@ namespace plumb::reference {
 // Dense copies in f64: q and out (B, T, H, ·), k and v (B, S, K, ·), lse (B, H, T).
 struct AttentionArrays {
   std::vector<double> q, k, v, out, lse;
-  std::vector<double> dout, dq, dk, dv;
+  std::vector<double> dout, dq, dk, dv, dsinks;
 };
 
 inline bool visible(const Attention& a, int64_t b, int64_t t, int64_t s) {
@@ -31,28 +31,36 @@ inline double dropout_factor(const Attention& a, int64_t b, int64_t h, int64_t t
   return word < static_cast<double>(a.dropout) * 0x1p32 ? 0.0 : 1.0 / (1.0 - static_cast<double>(a.dropout));
 }
 
+// q . k of a pair, scaled.
+inline double raw_score(const Attention& a, const AttentionArrays& x, int64_t b, int64_t h, int64_t t,
+                        int64_t s) {
+  const int64_t group = a.heads / a.kv_heads, D = a.head_dim;
+  double score = 0;
+  for (int64_t d = 0; d < D; ++d) {
+    score += x.q[((b * a.queries + t) * a.heads + h) * D + d] *
+             x.k[((b * a.keys + s) * a.kv_heads + h / group) * D + d];
+  }
+  return a.scale * score;
+}
+
 // Visits every (b, h, t) that sees a key, with its weights before dropout (S), 0 where not visible.
 template <class Visit>
 void each_row(const Attention& a, AttentionArrays& x, const Visit& visit) {
-  const int64_t group = a.heads / a.kv_heads, D = a.head_dim;
   x.lse.assign(a.batch * a.heads * a.queries, 0.0);
   for (int64_t b = 0; b < a.batch; ++b) {
     for (int64_t h = 0; h < a.heads; ++h) {
       for (int64_t t = 0; t < a.queries; ++t) {
         std::vector<double> weights(a.keys, 0.0);
-        double max = -INFINITY, sum = 0;
+        double max = a.sinks ? a.sinks[h] : -INFINITY;
         for (int64_t s = 0; s < a.keys; ++s) {
           if (!visible(a, b, t, s)) continue;
-          double score = 0;
-          for (int64_t d = 0; d < D; ++d) {
-            score += x.q[((b * a.queries + t) * a.heads + h) * D + d] *
-                     x.k[((b * a.keys + s) * a.kv_heads + h / group) * D + d];
-          }
-          weights[s] = a.scale * score;
+          weights[s] = raw_score(a, x, b, h, t, s);
+          if (a.softcap > 0) weights[s] = a.softcap * std::tanh(weights[s] / a.softcap);
           if (a.alibi_slopes)
             weights[s] -= a.alibi_slopes[h] * std::abs(static_cast<double>(a.first_query + t - s));
           max = std::max(max, weights[s]);
         }
+        double sum = a.sinks ? std::exp(a.sinks[h] - max) : 0;
         for (int64_t s = 0; s < a.keys; ++s) {
           weights[s] = visible(a, b, t, s) ? std::exp(weights[s] - max) : 0.0;
           sum += weights[s];
@@ -87,6 +95,7 @@ inline void attention_backward(const Attention& a, AttentionArrays& x) {
   x.dq.assign(x.q.size(), 0.0);
   x.dk.assign(x.k.size(), 0.0);
   x.dv.assign(x.v.size(), 0.0);
+  x.dsinks.assign(a.heads, 0.0);
   each_row(a, x, [&](int64_t b, int64_t h, int64_t t, const std::vector<double>& weights) {
     const int64_t row = (b * a.queries + t) * a.heads + h;
     std::vector<double> u(a.keys, 0.0);
@@ -101,10 +110,12 @@ inline void attention_backward(const Attention& a, AttentionArrays& x) {
       }
       mean += weights[s] * u[s];
     }
+    if (a.sinks) x.dsinks[h] -= std::exp(a.sinks[h] - x.lse[(b * a.heads + h) * a.queries + t]) * mean;
     for (int64_t s = 0; s < a.keys; ++s) {
       if (!visible(a, b, t, s)) continue;
       const int64_t key = (b * a.keys + s) * a.kv_heads + h / group;
-      const double dz = a.scale * weights[s] * (u[s] - mean);
+      double dz = a.scale * weights[s] * (u[s] - mean);
+      if (a.softcap > 0) dz *= 1 - std::pow(std::tanh(raw_score(a, x, b, h, t, s) / a.softcap), 2);
       for (int64_t d = 0; d < D; ++d) {
         x.dq[row * D + d] += dz * x.k[key * D + d];
         x.dk[key * D + d] += dz * x.q[row * D + d];

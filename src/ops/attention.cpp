@@ -25,6 +25,7 @@ namespace {
   }
   if (in.first_keys.defined()) a.first_keys = in.first_keys.data<int32_t>();
   if (in.alibi_slopes.defined()) a.alibi_slopes = in.alibi_slopes.f32();
+  if (in.sinks.defined()) a.sinks = in.sinks.f32();
   return a;
 }
 
@@ -45,6 +46,7 @@ struct ColumnTargets {
 void attention_backward_of(const AttentionInput& in, const Tensor& out, const Tensor& lse,
                            const float* dout) {
   const ColumnTargets t(in);
+  const GradientTarget sinks = in.sinks.defined() ? gradient_target(in.sinks) : GradientTarget{};
   attention_backward(filled(in, out, lse), {.dout = dout,
                                             .dout_row = out.width(),
                                             .dq = t.q.data + in.q.first,
@@ -55,7 +57,9 @@ void attention_backward_of(const AttentionInput& in, const Tensor& out, const Te
                                             .dv_row = in.v.t.width(),
                                             .add_dq = t.q.add,
                                             .add_dk = t.k.add,
-                                            .add_dv = t.v.add});
+                                            .add_dv = t.v.add,
+                                            .dsinks = sinks.data,
+                                            .add_dsinks = sinks.add});
 }
 
 }  // namespace
@@ -67,7 +71,8 @@ Tensor attention(Context& context, const AttentionInput& input) {
   PLUMB_CHECK(input.k.t.size(0) == s.batch && input.k.t.size(1) >= s.keys, "keys {}",
               input.k.t.shape().str());
   Tensor out = Tensor::empty({s.batch, s.queries, s.heads * s.value_dim});
-  const bool record = context.records(input.q.t) || context.records(input.k.t) || context.records(input.v.t);
+  const bool record = context.records(input.q.t) || context.records(input.k.t) || context.records(input.v.t) ||
+                      (input.sinks.defined() && context.records(input.sinks));
   const Tensor lse = record ? Tensor::empty({s.batch, s.heads, s.queries}) : Tensor();
   attention_forward(filled(input, out, lse));
   if (!record) return out;

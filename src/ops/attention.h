@@ -20,6 +20,7 @@ struct AttentionInput {
   Tensor key_mask;      // (B, S) u8 or undefined
   Tensor first_keys;    // (B, T) i32 or undefined
   Tensor alibi_slopes;  // (H) or undefined
+  Tensor sinks;         // (H) or undefined
 };
 
 // (B, T, H * value_dim). k and v may be a cache's tensors, (B, capacity, K * D): such take no gradient.
