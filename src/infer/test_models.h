@@ -94,6 +94,28 @@ inline std::vector<Variant> variants() {
   add("QueryKeyNorm", [](ModelConfig& c) { c.layer.qk_norm = QkNorm::per_head; });
   add("QueryKeyNormWholeFused",
       [](ModelConfig& c) { c.layer.qk_norm = QkNorm::whole, c.layer.qkv_fused = true; });
+  add("QueryKeyNormLateOwnGains", [](ModelConfig& c) {
+    c.layer.qk_norm = QkNorm::own_gains;
+    c.layer.qk_norm_late = true;
+  });
+  add("CapsSinksLimits", [](ModelConfig& c) {
+    c.layer.attention_softcap = 2;
+    c.layer.attention_sinks = true;
+    c.layer.qkv_limit = 1;
+    c.logits_scale = 0.7;
+    c.logits_softcap = 3;
+  });
+  add("Yarn", [](ModelConfig& c) {
+    c.layer.rope = {.base = 100,
+                    .scaling = RopeScaling::yarn,
+                    .factor = 4,
+                    .original_length = 10,
+                    .beta_fast = 2,
+                    .beta_slow = 0.2,
+                    .mscale = 1,
+                    .mscale_all = 0.8,
+                    .query_growth = 0.3};
+  });
   add("Experts", [](ModelConfig& c) { c.layer.experts = 4, c.layer.shared_experts = 1; });
   add("LatentAttention", [](ModelConfig& c) {
     c.layer.head_dim = 9;

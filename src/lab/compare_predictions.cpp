@@ -362,7 +362,8 @@ std::vector<Prediction> with_other_mask(const Predictor& p, const Kept& place) {
   const ModelConfig& c = p.model.config();
   std::vector<Prediction> all;
   for (const OtherView& other : other_views(view_of(c, w->name))) {
-    Tensor heads = read_values(attention_weights(c, w->name, other.view, q, k), value, w->layer);
+    Tensor heads =
+        read_values(attention_weights(c, w->name, other.view, q, k, seen("sinks")), value, w->layer);
     if (raw) {
       Map map = map_of(p, place).at(0);
       map.input = heads;

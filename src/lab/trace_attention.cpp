@@ -10,10 +10,11 @@
 namespace plumb {
 namespace {
 
-void softmax_row(std::vector<double>& logits, float* weights) {
-  const double highest = *std::max_element(logits.begin(), logits.end());
+// `sink`: the logit of what is not written, -inf where there is none.
+void softmax_row(std::vector<double>& logits, double sink, float* weights) {
+  const double highest = std::max(sink, *std::max_element(logits.begin(), logits.end()));
   if (highest == -std::numeric_limits<double>::infinity()) return;
-  double sum = 0;
+  double sum = std::exp(sink - highest);
   for (double& x : logits) sum += x = std::exp(x - highest);
   for (size_t s = 0; s < logits.size(); ++s) weights[s] = static_cast<float>(logits[s] / sum);
 }
@@ -66,13 +67,15 @@ AttentionView view_of(const ModelConfig& config, const SublayerName& a) {
 }
 
 Tensor attention_weights(const ModelConfig& config, const SublayerName& attention, const AttentionView& view,
-                         const Tensor& q, const Tensor& k) {
+                         const Tensor& q, const Tensor& k, const Tensor& sinks) {
   const LayerConfig c = resolved_layer(config, attention.side, attention.layer);
   const int64_t queries = q.size(1), keys = k.size(1), d = c.head_dim, each = c.heads / c.kv_heads;
   PLUMB_CHECK(q.width() == c.heads * d && k.width() == c.kv_heads * d, "{} and {}", q.shape().str(),
               k.shape().str());
-  const double scale = attention_scale(c);
-  const bool alibi = config.positions == Positions::alibi && attention.part == "attention";
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  const bool self = attention.part == "attention";
+  const double scale = attention_scale(c, self && config.positions == Positions::rope && c.rotary);
+  const bool alibi = config.positions == Positions::alibi && self;
   const std::vector<float> slopes = alibi ? alibi_slopes(config, c) : std::vector<float>(c.heads, 0);
   Tensor weights = Tensor::zeros({c.heads, queries, keys});
   std::vector<double> logits(keys);
@@ -81,11 +84,11 @@ Tensor attention_weights(const ModelConfig& config, const SublayerName& attentio
       const float* query = q.f32() + t * q.width() + h * d;
       for (int64_t s = 0; s < keys; ++s) {
         const float* key = k.f32() + s * k.width() + h / each * d;
-        logits[s] = view.sees(t, s) ? scale * std::inner_product(query, query + d, key, 0.0) -
-                                          slopes[h] * static_cast<double>(std::abs(t - s))
-                                    : -std::numeric_limits<double>::infinity();
+        double z = scale * std::inner_product(query, query + d, key, 0.0);
+        if (c.attention_softcap > 0) z = c.attention_softcap * std::tanh(z / c.attention_softcap);
+        logits[s] = view.sees(t, s) ? z - slopes[h] * static_cast<double>(std::abs(t - s)) : kNone;
       }
-      softmax_row(logits, weights.f32() + (h * queries + t) * keys);
+      softmax_row(logits, sinks.defined() ? sinks.f32()[h] : kNone, weights.f32() + (h * queries + t) * keys);
     }
   }
   return weights;
@@ -109,8 +112,9 @@ std::vector<AttentionNumbers> attention_numbers(const ModelConfig& config, const
     const Tensor q = observed.value(s.module, "q"), k = observed.value(s.module, "k");
     if (!q.defined()) continue;
     const AttentionView view = view_of(config, s);
-    result.push_back(attention_numbers(s.module, attention_weights(config, s, view, q, k),
-                                       seen_keys(view, q.size(1), k.size(1))));
+    result.push_back(attention_numbers(
+        s.module, attention_weights(config, s, view, q, k, observed.value(s.module, "sinks")),
+        seen_keys(view, q.size(1), k.size(1))));
   }
   return result;
 }

@@ -18,9 +18,10 @@ struct AttentionView {
 AttentionView view_of(const ModelConfig& config, const SublayerName& attention);
 
 // softmax(scale q kᵀ + bias) of one attention, (H, T, S) f32; 0 where a query does not see a key, a row of
-// zeros where it sees none. q (1, T, H D) and k (1, S, K D) as observed under "q" and "k".
+// zeros where it sees none. q (1, T, H D), k (1, S, K D) and sinks (H) as observed under "q", "k" and
+// "sinks"; a sink's share is left out.
 Tensor attention_weights(const ModelConfig& config, const SublayerName& attention, const AttentionView& view,
-                         const Tensor& q, const Tensor& k);
+                         const Tensor& q, const Tensor& k, const Tensor& sinks);
 
 struct HeadAttention {
   int64_t top = 0;       // the key that receives most, over all queries

@@ -175,7 +175,8 @@ TEST(Trace, AttentionWeightsMakeTheHeads) {
       const Tensor q = observed.value(s.module, "q");
       if (!q.defined()) continue;
       const LayerConfig l = resolved_layer(c, s.side, s.layer);
-      const Tensor w = attention_weights(c, s, view_of(c, s), q, observed.value(s.module, "k"));
+      const Tensor w = attention_weights(c, s, view_of(c, s), q, observed.value(s.module, "k"),
+                                         observed.value(s.module, "sinks"));
       const Tensor value = observed.value(s.module, "value"), heads = observed.value(s.module, "heads");
       for (int64_t h = 0; h < l.heads; ++h) {
         for (int64_t t = 0; t < w.size(1); ++t) {

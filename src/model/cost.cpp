@@ -88,6 +88,9 @@ int64_t kept_numbers(const ModelConfig& config, Side side, int64_t index) {
   if (c.experts > 0) kept += active * 2 * config.width + c.experts;
   // nGPT: the way from the stream to the branch, queries scaled twice, and the scaled hidden values.
   if (f.unit) kept += sublayers * config.width + (cross ? 4 : 2) * q + hidden * (c.gated ? 2 : 1);
+  const int64_t keys = c.kv_heads * c.head_dim;
+  if (c.qkv_limit > 0) kept += (cross ? 2 : 1) * (q + keys + c.kv_heads * c.value_dim);  // what was cut off
+  if (c.qk_norm == QkNorm::own_gains) kept += q + keys;
   if (f.norm_inner) kept += (cross ? 2 : 1) * heads + 2 * hidden;
   return kept;
 }

@@ -71,7 +71,7 @@ class Model {
     return c_.embedding_width > 0 ? linear(y, "embedding_out", c_.embedding_width, false) : y;
   }
   Matrix<S> logits(Matrix<S> h) const {
-    for (S& v : h.v) v /= width_ratio(c_);
+    for (S& v : h.v) v *= c_.logits_scale / width_ratio(c_);
     if (c_.head_transform) {
       h = linear(h, "head.dense", c_.width, false);
       for (S& x : h.v) x = act(x, c_.layer.activation);
@@ -88,7 +88,7 @@ class Model {
         for (int64_t i = 0; i < h.width; ++i) sum += h.at(r, i) * e[v * h.width + i];
         if (w_.has("head.scale")) sum *= w_.get("head.scale")[v] * std::sqrt(static_cast<Real>(c_.width));
         if (c_.logits_bias) sum += w_.get("head.logits_bias")[v];
-        y.at(r, v) = sum;
+        y.at(r, v) = capped(sum, c_.logits_softcap);
       }
     }
     return y;
@@ -118,6 +118,7 @@ class Model {
   }
 
  private:
+  static S capped(S x, Real cap) { return cap > 0 ? cap * std::tanh(x / cap) : x; }
   static S act(S x, Activation a) {
     switch (a) {
       case Activation::relu:
@@ -276,25 +277,81 @@ class Model {
     return y;
   }
 
-  void rotate(Matrix<S>& x, int64_t heads, const LayerConfig& l, const Batch& b) const {
+  // Of each pair of a layer's rotary dims, by the papers' formulas with wavelengths (2309.00071, 2402.13753,
+  // Llama 3.1's code).
+  std::vector<Real> frequencies(const LayerConfig& l, int64_t rotary, int64_t length) const {
+    const RopeConfig& r = l.rope;
+    const Real old = r.original_length, dims = rotary;
+    std::vector<Real> result;
+    for (int64_t i = 0; i < rotary / 2; ++i) {
+      Real base = r.base;
+      if (r.scaling == RopeScaling::dynamic && length > old)
+        base *= std::pow(r.factor * length / old - (r.factor - 1), dims / (dims - 2));
+      Real wave = 2 * std::numbers::pi * std::pow(base, 2.0 * i / dims);
+      if (r.scaling == RopeScaling::linear) wave *= r.factor;
+      if (r.scaling == RopeScaling::longrope) wave *= (length > old ? r.long_factors : r.short_factors)[i];
+      if (r.scaling == RopeScaling::llama3) {
+        const Real slow = old / r.low_frequency, fast = old / r.high_frequency;
+        const Real smooth = (old / wave - r.low_frequency) / (r.high_frequency - r.low_frequency);
+        if (wave > slow) {
+          wave *= r.factor;
+        } else if (wave >= fast) {
+          wave = wave / ((1 - smooth) / r.factor + smooth);
+        }
+      }
+      if (r.scaling == RopeScaling::yarn) {
+        const auto at = [&](Real turns) {
+          return dims * std::log(old / (turns * 2 * std::numbers::pi)) / (2 * std::log(r.base));
+        };
+        const Real low = std::max<Real>(0, r.truncate ? std::floor(at(r.beta_fast)) : at(r.beta_fast));
+        const Real high = std::min<Real>(dims - 1, r.truncate ? std::ceil(at(r.beta_slow)) : at(r.beta_slow));
+        const Real slow = i <= low ? 0 : i >= high ? 1 : (i - low) / (high - low);
+        wave = 1 / (slow / (r.factor * wave) + (1 - slow) / wave);
+      }
+      result.push_back(2 * std::numbers::pi / wave);
+    }
+    return result;
+  }
+
+  static Real turned_size(const RopeConfig& r) {
+    if (r.scaling != RopeScaling::yarn && r.scaling != RopeScaling::longrope) return 1;
+    if (r.attention_factor > 0) return r.attention_factor;
+    const Real s = r.factor;
+    if (r.scaling == RopeScaling::longrope)
+      return std::sqrt(1 + std::log(s) / std::log(Real(r.original_length)));
+    if (r.mscale > 0 && r.mscale_all > 0)
+      return (0.1 * r.mscale * std::log(s) + 1) / (0.1 * r.mscale_all * std::log(s) + 1);
+    return 0.1 * std::log(s) + 1;
+  }
+
+  void rotate(Matrix<S>& x, int64_t heads, const LayerConfig& l, const Batch& b, bool queries) const {
     const int64_t dim = l.head_dim;
     const auto rotary =
         l.kv_rank > 0 ? l.rope_dim : static_cast<int64_t>(static_cast<Real>(dim) * l.rope.fraction) / 2 * 2;
     const int64_t first = l.kv_rank > 0 ? dim - rotary : 0;
+    int64_t longest = 0;
+    for (int64_t row = 0; row < b.batch; ++row) {
+      const auto of_row = b.mask.begin() + row * b.length;
+      longest = std::max<int64_t>(longest, std::count(of_row, of_row + b.length, 1));
+    }
+    const std::vector<Real> turns = frequencies(l, rotary, longest);
     for (int64_t row = 0; row < b.batch; ++row) {
       int position = 0;
       for (int64_t t = 0; t < b.length; ++t) {
         const int64_t r = row * b.length + t;
         const int p = b.mask[r] ? position++ : 0;
+        const Real growth =
+            queries ? 1 + l.rope.query_growth * std::log(1.0 + p / l.rope.original_length) : 1;
+        const Real size = growth * turned_size(l.rope);
         for (int64_t h = 0; h < heads; ++h) {
           for (int64_t i = 0; i < rotary / 2; ++i) {
-            const Real angle = p * std::pow(l.rope.base, -2.0 * i / rotary);
+            const Real angle = p * turns[i];
             S& a = x.at(r, h * dim + first + (l.rope.interleaved ? 2 * i : i));
             S& d = x.at(r, h * dim + first + (l.rope.interleaved ? 2 * i + 1 : i + rotary / 2));
             const S u = a * std::cos(angle) - d * std::sin(angle),
                     v = a * std::sin(angle) + d * std::cos(angle);
-            a = u;
-            d = v;
+            a = size * u;
+            d = size * v;
           }
         }
       }
@@ -303,13 +360,17 @@ class Model {
 
   Matrix<S> head_norm(const Matrix<S>& x, const std::string& name, const LayerConfig& l) const {
     Matrix<S> by_head = x;
-    if (l.qk_norm == QkNorm::per_head) {
+    LayerConfig of_head = l;
+    if (l.qk_norm == QkNorm::own_gains) of_head.norm_affine = of_head.norm_bias = false;
+    if (l.qk_norm != QkNorm::whole) {
       by_head.rows = x.rows * x.width / l.head_dim;
       by_head.width = l.head_dim;
     }
-    by_head = norm(by_head, name, l, {});
+    by_head = norm(by_head, name, of_head, {});
     by_head.rows = x.rows;
     by_head.width = x.width;
+    for (int64_t k = 0; l.qk_norm == QkNorm::own_gains && k < x.rows * x.width; ++k)
+      by_head.v[k] *= w_.get(name + ".gain")[k % x.width];
     return by_head;
   }
 
@@ -365,23 +426,34 @@ class Model {
       k = linear(from, name + ".key", kv_width, false);
       v = linear(from, name + ".value", kv_width, false);
     }
-    if (l.qk_norm != QkNorm::none) {
+    for (Matrix<S>* m : {&q, &k, &v}) {
+      for (S& n : m->v) {
+        if (l.qkv_limit > 0 && std::abs(real(n)) > l.qkv_limit) n = real(n) > 0 ? l.qkv_limit : -l.qkv_limit;
+      }
+    }
+    const auto normed = [&](bool late) {
+      if (l.qk_norm == QkNorm::none || l.qk_norm_late != late) return;
       q = head_norm(q, name + ".query_norm", l);
       k = head_norm(k, name + ".key_norm", l);
+    };
+    const bool rotary = !memory && c_.positions == Positions::rope && l.rotary;
+    normed(false);
+    if (rotary) {
+      rotate(q, l.heads, l, b, true);
+      rotate(k, l.kv_heads, l, b, false);
     }
-    if (!memory && c_.positions == Positions::rope && l.rotary) {
-      rotate(q, l.heads, l, b);
-      rotate(k, l.kv_heads, l, b);
-    }
+    normed(true);
     Matrix<S> y(x.rows, l.heads * l.value_dim);
-    const Real scale =
-        l.attention_scale != 0 ? l.attention_scale : 1 / std::sqrt(static_cast<Real>(l.head_dim));
+    Real scale = l.attention_scale != 0 ? l.attention_scale : 1 / std::sqrt(static_cast<Real>(l.head_dim));
+    if (rotary && l.rope.mscale_all > 0)
+      scale *= std::pow(0.1 * l.rope.mscale_all * std::log(l.rope.factor) + 1, 2);
+    const bool sinks = l.attention_sinks && !memory;
     for (int64_t row = 0; row < b.batch; ++row) {
       for (int64_t h = 0; h < l.heads; ++h) {
         const int64_t g = h / (l.heads / l.kv_heads);
         for (int64_t t = 0; t < b.length; ++t) {
           std::vector<S> weight(keys.length, S(0));
-          S sum = 0;
+          S sum = sinks ? std::exp(w_.get(name + ".sinks")[h]) : S(0);
           for (int64_t s = 0; s < keys.length; ++s) {
             if (!keys.mask[row * keys.length + s] || (causal && s > t)) continue;
             if (!memory && l.window > 0 && std::abs(t - s) >= l.window) continue;
@@ -391,7 +463,7 @@ class Model {
                        k.at(row * keys.length + s, g * l.head_dim + i) *
                        squared_scale(name + ".query_scale", h * l.head_dim + i);
             }
-            logit *= scale;
+            logit = capped(logit * scale, l.attention_softcap);
             if (!memory && c_.positions == Positions::alibi) {
               logit -= slope(h, l) * static_cast<Real>(std::abs(t - s));
             }

@@ -79,6 +79,13 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
     side(Side::encoder, "encoder", encoder_positions_, encoder_embedding_norm_, encoder_);
   if (config_.has_decoder())
     side(Side::decoder, "decoder", decoder_positions_, decoder_embedding_norm_, decoder_);
+  for (int64_t i = 0; i < config_.decoder_layers; ++i) {
+    const LayerConfig c = resolved_layer(config_, Side::decoder, i);
+    if (config_.positions != Positions::rope || !c.rotary || c.rope.scaling != RopeScaling::longrope)
+      continue;
+    if (std::ranges::find(long_from_, c.rope.original_length) == long_from_.end())
+      long_from_.push_back(c.rope.original_length);
+  }
   scale_parameters();
   if (config_.head == Head::none) return;
   if (config_.head_transform) {
@@ -194,7 +201,45 @@ Tensor Transformer::decode(Context& context, const Tokens& tokens, const Tensor&
 }
 
 Cache Transformer::make_cache(int64_t batch, int64_t slots) const {
-  return Cache(batch, config_.decoder_layers, slots);
+  Cache cache(batch, config_.decoder_layers, slots);
+  if (!long_from_.empty()) cache.ids = Tensor::zeros({batch, slots}, DType::i32);
+  return cache;
+}
+
+// Equal for two lengths of which the keys that are cached are the same. The base of dynamic scaling stays
+// that of the pass that wrote a key, as where it comes from.
+int64_t Transformer::rotary_regime(int64_t length) const {
+  return std::count_if(long_from_.begin(), long_from_.end(), [&](int64_t n) { return length > n; });
+}
+
+// The whole sequence as one pass, where the keys of its beginning are no longer right.
+Tensor Transformer::decode_again(Context& context, const Tokens& tokens, Cache& cache) const {
+  const int64_t before = cache.length, fresh = tokens.ids.size(1), batch = cache.batch;
+  const int64_t length = before + fresh, width = config_.width;
+  const Tokens all{.ids = Tensor::empty({batch, length}, DType::i32),
+                   .mask = Tensor::empty({batch, length}, DType::u8)};
+  for (int64_t b = 0; b < batch; ++b) {
+    int32_t* ids = all.ids.data<int32_t>() + b * length;
+    std::copy_n(cache.ids.data<int32_t>() + b * cache.capacity, before, ids);
+    std::copy_n(tokens.ids.data<int32_t>() + b * fresh, fresh, ids + before);
+    uint8_t* mask = all.mask.data<uint8_t>() + b * length;
+    std::copy_n(cache.mask.data<uint8_t>() + b * cache.capacity, before, mask);
+    if (tokens.mask.defined()) {
+      std::copy_n(tokens.mask.data<uint8_t>() + b * fresh, fresh, mask + before);
+    } else {
+      std::fill_n(mask + before, fresh, uint8_t{1});
+    }
+  }
+  Cache other = make_cache(batch, cache.capacity);
+  other.memory = cache.memory;
+  other.memory_mask = cache.memory_mask;
+  const Tensor y = decode_next(context, all, other);
+  cache = std::move(other);
+  Tensor last = Tensor::empty({batch, fresh, width});
+  for (int64_t b = 0; b < batch; ++b) {
+    std::copy_n(y.f32() + (b * length + before) * width, fresh * width, last.f32() + b * fresh * width);
+  }
+  return last;
 }
 
 Tensor Transformer::decode_next(Context& context, const Tokens& tokens, Cache& cache) const {
@@ -203,13 +248,20 @@ Tensor Transformer::decode_next(Context& context, const Tokens& tokens, Cache& c
               cache.batch);
   PLUMB_CHECK(!config_.has_encoder() || cache.memory.defined(), "the cache lacks the encoder's output");
   const int64_t length = tokens.ids.size(1);
-  cache.reserve(cache.length + length);
   const Sequence sequence = Sequence::from(cache.batch, length, tokens.mask, cache.positions);
+  const int64_t regime = rotary_regime(sequence.longest());
+  if (cache.length > 0 && regime != cache.rotary_regime) return decode_again(context, tokens, cache);
+  cache.rotary_regime = regime;
+  cache.reserve(cache.length + length);
   int64_t longest = 0;
   for (int64_t b = 0; b < cache.batch; ++b) {
     uint8_t* slots = cache.mask.data<uint8_t>() + b * cache.capacity + cache.length;
     for (int64_t t = 0; t < length; ++t) {
       slots[t] = sequence.all_real() ? 1 : sequence.mask.data<uint8_t>()[b * length + t];
+    }
+    if (cache.ids.defined()) {
+      std::copy_n(tokens.ids.data<int32_t>() + b * length, length,
+                  cache.ids.data<int32_t>() + b * cache.capacity + cache.length);
     }
     longest = std::max<int64_t>(longest, cache.positions.data<int32_t>()[b]);
   }
@@ -230,11 +282,13 @@ ops::Head Transformer::head() const {
   const Parameter* w = head_ ? head_ : (decoder_ ? decoder_tokens_ : encoder_tokens_);
   return {.map = {w->value, head_bias_ ? head_bias_->value : Tensor(), false},
           .scale = logits_scale_ ? logits_scale_->factors() : ops::ColumnFactors{},
-          .untrained_bias = logits_bias_ ? logits_bias_->value : Tensor()};
+          .untrained_bias = logits_bias_ ? logits_bias_->value : Tensor(),
+          .softcap = config_.logits_softcap};
 }
 
 Tensor Transformer::before_head(Context& context, const Tensor& given) const {
-  Tensor hidden = ops::norm(context, given, {.kind = NormKind::none}, 1 / width_ratio(config_));
+  Tensor hidden =
+      ops::norm(context, given, {.kind = NormKind::none}, config_.logits_scale / width_ratio(config_));
   if (!head_dense_) return hidden;
   const Tensor h = ops::activation(context, head_dense_->forward(context, hidden), config_.layer.activation);
   if (closely(context)) observe(context, "head", "hidden", h);

@@ -62,12 +62,15 @@ class Transformer {
   Tensor before_head(Context& context, const Tensor& hidden) const;
   void show_logits(const Context& context, const Tensor& hidden, const Tensor& targets) const;
   ops::Head head() const;
+  int64_t rotary_regime(int64_t length) const;
+  Tensor decode_again(Context& context, const Tokens& tokens, Cache& cache) const;
   void scale_parameters();
   void check(const Tokens& tokens, Side side, int64_t before) const;
 
   ModelConfig config_;
   ParameterTable table_;
   uint64_t next_site_ = 0;
+  std::vector<int64_t> long_from_;  // lengths beyond which LongRoPE's layers have other frequencies
   Parameter *encoder_tokens_ = nullptr, *decoder_tokens_ = nullptr;  // (V, C), one where shared
   std::optional<Linear> embedding_in_, embedding_out_;               // where token tables are narrower
   Parameter *encoder_positions_ = nullptr,

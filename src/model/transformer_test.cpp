@@ -137,6 +137,83 @@ std::vector<Case> cases() {
     c.layer.rope.fraction = 0.5;
     c.layer.rope.base = 100;
   }));
+  struct Scaled {
+    const char* name;
+    RopeConfig rope;
+  };
+  using enum RopeScaling;
+  const Scaled scaled[] = {
+      {"linear", {.base = 50, .scaling = linear, .factor = 2.5}},
+      {"dynamic", {.base = 50, .scaling = dynamic, .factor = 2, .original_length = 3}},
+      {"dynamic within", {.base = 50, .interleaved = true, .scaling = dynamic, .factor = 2}},
+      {"yarn",
+       {.base = 20, .scaling = yarn, .factor = 4, .original_length = 12, .beta_fast = 1.3, .beta_slow = .2}},
+      {"yarn DeepSeek",
+       {.base = 20,
+        .interleaved = true,
+        .scaling = yarn,
+        .factor = 4,
+        .original_length = 12,
+        .beta_fast = 1.3,
+        .beta_slow = .2,
+        .truncate = false,
+        .mscale = .7,
+        .mscale_all = 1.2}},
+      {"yarn given factor",
+       {.base = 20, .scaling = yarn, .factor = 4, .attention_factor = 1.3, .query_growth = 0.6}},
+      {"longrope short",
+       {.scaling = longrope, .factor = 4, .short_factors = {1, 1.5, 2, 3}, .long_factors = {2, 3, 4, 5}}},
+      {"longrope long",
+       {.base = 30,
+        .scaling = longrope,
+        .factor = 4,
+        .original_length = 4,
+        .short_factors = {1, 1.5, 2, 3},
+        .long_factors = {1.2, 3, 4, 5}}},
+      {"llama3",
+       {.base = 200,
+        .scaling = llama3,
+        .factor = 8,
+        .original_length = 16,
+        .low_frequency = .4,
+        .high_frequency = 1.5}},
+      {"growing queries", {.original_length = 2, .query_growth = 0.5}}};
+  for (const Scaled& s : scaled) {
+    all.push_back(with(std::string("rope ") + s.name, [&](ModelConfig& c) {
+      c.layer.head_dim = 8;
+      c.layer.rope = s.rope;
+    }));
+  }
+  all.push_back(with("softcaps, sinks, limits", [](ModelConfig& c) {
+    c.layer.heads = 4;
+    c.layer.kv_heads = 2;
+    c.layer.attention_softcap = 0.4;
+    c.layer.attention_sinks = true;
+    c.layer.qkv_limit = 0.8;
+    c.logits_scale = 1.7;
+    c.logits_softcap = 0.9;
+  }));
+  all.push_back(with("limits on a fused product, untrained bias under a cap", [](ModelConfig& c) {
+    c.layer.qkv_fused = c.layer.attention_bias = c.logits_bias = true;
+    c.layer.qkv_limit = 0.7;
+    c.logits_softcap = 1.5;
+    c.tied_embeddings = false;
+  }));
+  for (const bool layer_norm : {false, true}) {
+    all.push_back(
+        with(layer_norm ? "qk layer norm own gains fused" : "qk norm own gains late", [&](ModelConfig& c) {
+          c.layer.heads = 4;
+          c.layer.kv_heads = 2;
+          c.layer.qk_norm = QkNorm::own_gains;
+          c.layer.qk_norm_late = !layer_norm;
+          c.layer.qkv_fused = layer_norm;
+          if (layer_norm) c.layer.norm = NormKind::layer_norm;
+        }));
+  }
+  all.push_back(with("qk norm late fused", [](ModelConfig& c) {
+    c.layer.qk_norm = QkNorm::per_head;
+    c.layer.qk_norm_late = c.layer.qkv_fused = true;
+  }));
   all.push_back(with("sinusoids split", [](ModelConfig& c) {
     c.positions = Positions::sinusoidal;
     c.sinusoidal_split = true;
@@ -471,6 +548,45 @@ void expect_complex_step(const ModelConfig& config, const Problem& problem) {
 
 TEST_P(Gradients, MatchTheComplexStep) {
   expect_complex_step(GetParam().config, Problem(GetParam().config));
+}
+
+// Where LongRoPE's other frequencies begin, the keys of a cache are made again: each step equals a pass over
+// the text so far, also behind another order of the rows and after going back.
+TEST(Cached, LongropeFollowsTheLengthSoFar) {
+  ModelConfig c = tiny();
+  c.layer.head_dim = 4;
+  c.layer.rope = {.base = 30,
+                  .scaling = RopeScaling::longrope,
+                  .factor = 4,
+                  .original_length = 4,
+                  .short_factors = {1, 1.5},
+                  .long_factors = {1.2, 4}};
+  Transformer model(c);
+  model.parameters().initialize(3);
+  randomize(model.parameters());
+  oracle::Batch text{.batch = 2, .length = 8, .ids = {1, 5, 2, 7, 3, 9, 4, 6, 8, 2, 2, 1, 10, 3, 5, 7}};
+  const auto first = [&](int64_t n) {
+    std::vector<int32_t> ids;
+    for (int64_t r = 0; r < 2; ++r) ids.insert(ids.end(), &text.ids[r * 8], &text.ids[r * 8] + n);
+    return Tensor::of<int32_t>({2, n}, ids);
+  };
+  Context context;
+  Cache cache = model.make_cache(2, 2);
+  const auto expect_next = [&](int64_t n) {
+    const Tensor got = model.decode_next(
+        context, {.ids = Tensor::of<int32_t>({2, 1}, {text.ids[n], text.ids[8 + n]})}, cache);
+    const Tensor want = model.decode(context, {.ids = first(n + 1)});
+    for (int64_t r = 0; r < 2; ++r) {
+      for (int64_t i = 0; i < c.width; ++i)
+        ASSERT_NEAR(got.f32()[r * c.width + i], want.f32()[(r * (n + 1) + n) * c.width + i], 1e-5) << n;
+    }
+  };
+  for (int64_t n = 0; n < 3; ++n) expect_next(n);
+  cache.reorder({1, 0});
+  std::swap_ranges(text.ids.begin(), text.ids.begin() + 8, text.ids.begin() + 8);
+  for (int64_t n = 3; n < 7; ++n) expect_next(n);
+  cache.truncate(3);
+  for (int64_t n = 3; n < 8; ++n) expect_next(n);
 }
 
 TEST(OneToken, GradientsOfMixedStreamsMatchTheComplexStep) {

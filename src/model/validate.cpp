@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nn/rotary.h"
 #include "plumb/config.h"
 #include "plumb/config_fields.h"
 #include "plumb/error.h"
@@ -61,6 +62,40 @@ void validate_attention(const ModelConfig& config, const LayerConfig& given, con
   }
 }
 
+// Of a kind of scaling. `dim`: dims of a head that are turned.
+void validate_scaling(const RopeConfig& c, int64_t dim, const std::string& at) {
+  const auto demand = [&](bool good, const std::string& what) {
+    if (!good) fail(what + at);
+  };
+  if (c.scaling == RopeScaling::dynamic)
+    demand(dim > 2 && c.factor >= 1,
+           "rope_scaling dynamic needs more than 2 rotated dims and a factor of at least 1;"
+           " it has " +
+               fmt::format("{} and {}", dim, c.factor));
+  if (c.scaling == RopeScaling::llama3)
+    demand(c.low_frequency > 0 && c.high_frequency > c.low_frequency,
+           fmt::format("rope_low_frequency {} and rope_high_frequency {} have to be positive and rise",
+                       c.low_frequency, c.high_frequency));
+  if (c.scaling == RopeScaling::yarn) {
+    demand(
+        c.beta_slow > 0 && c.beta_fast > 0,
+        fmt::format("rope_beta_slow {} and rope_beta_fast {} have to be positive", c.beta_slow, c.beta_fast));
+    demand(c.base > 1, fmt::format("rope_scaling yarn needs a base above 1; rope_base is {}", c.base));
+  }
+  if (c.scaling != RopeScaling::longrope) return;
+  demand(c.original_length > 1, "rope_scaling longrope needs a rope_original_length of at least 2");
+  for (const auto* factors : {&c.short_factors, &c.long_factors}) {
+    demand(
+        static_cast<int64_t>(factors->size()) == dim / 2,
+        fmt::format("rope_short_factors and rope_long_factors have to have {} numbers, one for each pair of "
+                    "dims, and one has {}",
+                    dim / 2, factors->size()));
+    for (const double f : *factors)
+      demand(f > 0 && f <= 1e30,
+             fmt::format("a factor of rope_scaling longrope is {}, and has to be positive", f));
+  }
+}
+
 void validate_rope(const RopeConfig& given, const RopeConfig& c, const std::string& at) {
   const auto more = [&](const char* name, double value) {
     if (!(value > 0)) fail(fmt::format("{} is {}{}, and has to be positive", name, value, at));
@@ -74,6 +109,38 @@ void validate_rope(const RopeConfig& given, const RopeConfig& c, const std::stri
     fail(fmt::format("rope_factor is {}{} without rope_scaling, which says how it is used", c.factor, at));
   if (given.original_length < 0)
     fail(fmt::format("rope_original_length is {}{}, and can't be negative", given.original_length, at));
+  at_most("rope_original_length", c.original_length, 1 << 24);
+  const std::pair<const char*, double> sizes[] = {{"rope_attention_factor", c.attention_factor},
+                                                  {"rope_mscale", c.mscale},
+                                                  {"rope_mscale_all", c.mscale_all},
+                                                  {"rope_query_growth", c.query_growth}};
+  for (const auto& [name, value] : sizes) {
+    if (!(value >= 0 && value <= 1e30))
+      fail(fmt::format("{} is {}{}, and can't be negative", name, value, at));
+  }
+  if (c.query_growth != 0 && c.fraction != 1)
+    fail(fmt::format("rope_query_growth{} goes with a rope_fraction of 1", at));
+}
+
+// Bounds, sinks and norms within the attention.
+void validate_logits(const ModelConfig& config, const LayerConfig& c, const std::string& at) {
+  const std::pair<const char*, double> bounds[] = {{"attention_softcap", c.attention_softcap},
+                                                   {"qkv_limit", c.qkv_limit}};
+  for (const auto& [name, value] : bounds) {
+    if (!(value >= 0 && value <= 1e30))
+      fail(fmt::format("{} is {}{}, and can't be negative", name, value, at));
+  }
+  if (c.attention_softcap > 0 && config.positions == Positions::alibi)
+    fail(fmt::format("attention_softcap{} does not go with alibi", at));
+  if (c.qk_norm_late && c.qk_norm == QkNorm::none)
+    fail(fmt::format("qk_norm_late{} asks for a norm, and qk_norm is none", at));
+  const bool plain = c.norm == NormKind::layer_norm || c.norm == NormKind::rms_norm;
+  if (c.qk_norm == QkNorm::own_gains && (!plain || c.norm_unit_offset)) {
+    fail(fmt::format(
+        "qk_norm own-gains{} goes with layer-norm and rms-norm without norm_unit_offset; the norm "
+        "is {}",
+        at, enum_name(c.norm)));
+  }
 }
 
 // Fields that no module reads yet: an error, where they would be passed over in silence.
@@ -81,15 +148,7 @@ void refuse_unbuilt(const ModelConfig& config, const LayerConfig& c) {
   const auto refuse = [](const char* name, bool set) {
     if (set) throw Error(ErrorKind::unsupported, fmt::format("{} is not supported yet", name));
   };
-  refuse("rope_scaling", c.rope.scaling != RopeScaling::none && c.rope.scaling != RopeScaling::linear);
-  refuse("rope_query_growth", c.rope.query_growth != 0);
-  refuse("qk_norm own-gains", c.qk_norm == QkNorm::own_gains);
-  refuse("qk_norm_late", c.qk_norm_late);
-  refuse("attention_softcap", c.attention_softcap != 0);
-  refuse("attention_sinks", c.attention_sinks);
-  refuse("qkv_limit", c.qkv_limit != 0);
   refuse("ffn_limit", c.ffn_limit != 0 || c.up_offset != 0);
-  refuse("logits_scale", config.logits_scale != 1 || config.logits_softcap != 0);
   refuse("head", config.head != Head::none && config.head != Head::language_model);
   refuse("labels", !config.labels.empty());
 }
@@ -254,6 +313,8 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   refuse_unbuilt(config, given);
   validate_attention(config, given, c, at);
   validate_rope(given.rope, c.rope, at);
+  if (config.positions == Positions::rope && c.rotary) validate_scaling(c.rope, rotary_dim(c), at);
+  validate_logits(config, c, at);
   validate_experts(c, at);
   if (c.ffn_width <= 0) fail(fmt::format("ffn_width is {}{}, and has to be at least 1", c.ffn_width, at));
   if (c.gate_up_fused && !c.gated) fail(fmt::format("gate_up_fused{} is set without gated", at));
@@ -360,6 +421,12 @@ void validate(const ModelConfig& c) {
   if (!(c.init_std > 0)) fail(fmt::format("init_std is {}, and has to be positive", c.init_std));
   in_range("init_std", c.init_std);
   in_range("embedding_scale", c.embedding_scale);
+  in_range("logits_scale", c.logits_scale);
+  if (c.logits_scale == 0) fail("logits_scale is 0, and can't be");
+  if (c.logits_scale != 1 && (c.head_bias || c.head_transform))
+    fail("logits_scale does not go with head_bias or head_transform");
+  if (!(c.logits_softcap >= 0 && c.logits_softcap <= 1e30))
+    fail(fmt::format("logits_softcap is {}, and can't be negative", c.logits_softcap));
   not_negative("base_layers", c.base_layers);
   not_negative("base_width", c.base_width);
   at_most("base_layers", c.base_layers, kMostLayers);

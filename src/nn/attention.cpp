@@ -4,6 +4,7 @@
 
 #include "kernels/convert.h"
 #include "ops/attention.h"
+#include "ops/bound.h"
 #include "ops/embedding.h"
 #include "ops/scale.h"
 
@@ -38,9 +39,12 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
       head_dim_(c.head_dim),
       window_(kind == Kind::self ? c.window : 0),
       qk_norm_(c.qk_norm),
+      qk_norm_late_(c.qk_norm_late),
       rotary_(kind == Kind::self && b.config.positions == Positions::rope && c.rotary),
       interleaved_(c.rope.interleaved),
-      scale_(attention_scale(c)),
+      scale_(attention_scale(c, rotary_)),
+      softcap_(c.attention_softcap),
+      limit_(c.qkv_limit),
       dropout_(b.config.attention_dropout),
       dropout_site_(b.site()) {
   const int64_t width = b.config.width, q = heads_ * head_dim_, kv = kv_heads_ * head_dim_;
@@ -55,11 +59,8 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
     key_ = project("key", {{kv, 1}});
     value_ = project("value", {{kv, formula.beta}});
   }
-  if (qk_norm_ != QkNorm::none) {
-    const bool whole = qk_norm_ == QkNorm::whole;
-    query_norm_.emplace(b.child("query_norm"), c, whole ? q : head_dim_);
-    key_norm_.emplace(b.child("key_norm"), c, whole ? kv : head_dim_);
-  }
+  query_norm_ = head_norm(b.child("query_norm"), c, heads_);
+  key_norm_ = head_norm(b.child("key_norm"), c, kv_heads_);
   if (formula.norm_inner) norm_inner_.emplace(b.child("norm_inner"), c, q);
   output_ = Linear(b.child("output"), {q,
                                        {{width, formula.beta * formula.output_gain * output_scale(b.config)}},
@@ -71,16 +72,37 @@ MultiHeadAttention::MultiHeadAttention(const Builder& b, const LayerConfig& c, c
     head_scale_ =
         b.table.add({.name = b.name("head_scale"), .shape = {heads_}, .role = Role::gain, .constant = 1});
   }
+  if (c.attention_sinks && kind == Kind::self)
+    sinks_ = b.table.add({.name = b.name("sinks"), .shape = {heads_}, .role = Role::bias});
   if (kind == Kind::self && b.config.positions == Positions::alibi) {
     alibi_slopes_ = Tensor::of<float>({heads_}, alibi_slopes(b.config, c));
   }
 }
 
-Tensor MultiHeadAttention::head_normed(Context& context, const Tensor& x, const Norm& norm,
+MultiHeadAttention::HeadNorm MultiHeadAttention::head_norm(const Builder& b, const LayerConfig& c,
+                                                           int64_t heads) const {
+  HeadNorm n;
+  if (qk_norm_ == QkNorm::none) return n;
+  LayerConfig of_head = c;
+  if (qk_norm_ == QkNorm::own_gains) {
+    of_head.norm_affine = of_head.norm_bias = false;
+    n.gains =
+        b.table.add({.name = b.name("gain"), .shape = {heads, head_dim_}, .role = Role::gain, .constant = 1});
+  }
+  n.norm.emplace(b, of_head, qk_norm_ == QkNorm::whole ? heads * head_dim_ : head_dim_);
+  return n;
+}
+
+Tensor MultiHeadAttention::head_normed(Context& context, const Tensor& x, const HeadNorm& n,
                                        int64_t heads) const {
-  if (qk_norm_ == QkNorm::whole) return norm.forward(context, x);
+  if (qk_norm_ == QkNorm::whole) return n.norm->forward(context, x);
   const Tensor by_head = x.reshape({x.rows() * heads, head_dim_});
-  return norm.forward(context, by_head).reshape(x.shape());
+  const Tensor y = n.norm->forward(context, by_head).reshape(x.shape());
+  return n.gains ? ops::scale_columns(context, y, {.v = n.gains->value}) : y;
+}
+
+Tensor MultiHeadAttention::limited(Context& context, const Tensor& x) const {
+  return limit_ > 0 ? ops::clamp(context, x, limit_) : x;
 }
 
 MultiHeadAttention::Projected MultiHeadAttention::project_self(Context& context, const Tensor& x,
@@ -88,7 +110,7 @@ MultiHeadAttention::Projected MultiHeadAttention::project_self(Context& context,
   const int64_t q = heads_ * head_dim_, kv = kv_heads_ * head_dim_;
   Projected p;
   if (qkv_) {
-    const Tensor fused = qkv_->forward(context, x);
+    const Tensor fused = limited(context, qkv_->forward(context, x));
     if (qk_norm_ == QkNorm::none) {
       p = {{fused, 0}, {fused, q}, {fused, q + kv}};
     } else {
@@ -96,16 +118,21 @@ MultiHeadAttention::Projected MultiHeadAttention::project_self(Context& context,
       p = {{parts[0], 0}, {parts[1], 0}, {parts[2], 0}};
     }
   } else {
-    p = {{query_->forward(context, x), 0}, {key_->forward(context, x), 0}, {value_->forward(context, x), 0}};
+    const auto of = [&](const Linear& map) {
+      return ops::Columns{limited(context, map.forward(context, x))};
+    };
+    p = {of(*query_), of(*key_), of(*value_)};
   }
   show(context, "query", p.q, heads_);
   show(context, "key", p.k, kv_heads_);
   show(context, "value", p.v, kv_heads_);
-  if (query_norm_) {
-    p.q.t = head_normed(context, p.q.t, *query_norm_, heads_);
-    p.k.t = head_normed(context, p.k.t, *key_norm_, kv_heads_);
-  }
+  const auto normed = [&] {
+    p.q.t = head_normed(context, p.q.t, query_norm_, heads_);
+    p.k.t = head_normed(context, p.k.t, key_norm_, kv_heads_);
+  };
+  if (query_norm_.norm && !qk_norm_late_) normed();
   if (rotary_) rotate(context, p, pass);
+  if (query_norm_.norm && qk_norm_late_) normed();
   if (pass.cache) append(p, pass);
   return p;
 }
@@ -113,19 +140,19 @@ MultiHeadAttention::Projected MultiHeadAttention::project_self(Context& context,
 MultiHeadAttention::Projected MultiHeadAttention::project_cross(Context& context, const Tensor& x,
                                                                 const AttentionPass& pass) const {
   Projected p;
-  p.q = {query_->forward(context, x), 0};
+  p.q = {limited(context, query_->forward(context, x)), 0};
   show(context, "query", p.q, heads_);
-  if (query_norm_) p.q.t = head_normed(context, p.q.t, *query_norm_, heads_);
+  if (query_norm_.norm) p.q.t = head_normed(context, p.q.t, query_norm_, heads_);
   if (pass.cache && pass.cache->cross_k.defined()) {
     p.k = {pass.cache->cross_k, 0};
     p.v = {pass.cache->cross_v, 0};
     return p;
   }
-  p.k = {key_->forward(context, pass.memory), 0};
-  p.v = {value_->forward(context, pass.memory), 0};
+  p.k = {limited(context, key_->forward(context, pass.memory)), 0};
+  p.v = {limited(context, value_->forward(context, pass.memory)), 0};
   show(context, "key", p.k, kv_heads_);
   show(context, "value", p.v, kv_heads_);
-  if (key_norm_) p.k.t = head_normed(context, p.k.t, *key_norm_, kv_heads_);
+  if (key_norm_.norm) p.k.t = head_normed(context, p.k.t, key_norm_, kv_heads_);
   if (pass.cache) {
     pass.cache->cross_k = p.k.t;
     pass.cache->cross_v = p.v.t;
@@ -134,18 +161,20 @@ MultiHeadAttention::Projected MultiHeadAttention::project_cross(Context& context
 }
 
 void MultiHeadAttention::rotate(Context& context, Projected& p, const AttentionPass& pass) const {
-  PLUMB_CHECK(pass.rotary != nullptr);
+  PLUMB_CHECK(pass.rotary.cos.defined());
   ops::RopeInput in{.heads = heads_,
                     .head_dim = head_dim_,
-                    .rotary_dim = pass.rotary->rotary_dim,
+                    .rotary_dim = pass.rotary.rotary_dim,
                     .interleaved = interleaved_,
-                    .cos = pass.rotary->cos,
-                    .sin = pass.rotary->sin,
+                    .cos = pass.rotary.query_cos,
+                    .sin = pass.rotary.query_sin,
                     .positions = pass.tokens->positions};
   in.x = p.q;
   ops::rope(context, in);
   in.x = p.k;
   in.heads = kv_heads_;
+  in.cos = pass.rotary.cos;
+  in.sin = pass.rotary.sin;
   ops::rope(context, in);
 }
 
@@ -206,6 +235,7 @@ Tensor MultiHeadAttention::forward(Context& context, const Tensor& x, const Atte
               .head_dim = head_dim_,
               .value_dim = head_dim_,
               .scale = static_cast<float>(scale_),
+              .softcap = static_cast<float>(softcap_),
               .causal = !cross && pass.causal,
               .first_query = cross ? 0 : pass.cached,
               .window = window_,
@@ -214,6 +244,10 @@ Tensor MultiHeadAttention::forward(Context& context, const Tensor& x, const Atte
   in.key_mask = cross ? pass.memory_mask : cached ? pass.slot_mask : pass.tokens->mask;
   if (!cross) in.first_keys = pass.tokens->starts;
   in.alibi_slopes = alibi_slopes_;
+  if (sinks_) {
+    in.sinks = sinks_->value;
+    observe_closely(context, name_, "sinks", in.sinks.without_grad().reshape({1, 1, heads_}));
+  }
   if (context.observer && !context.again) context.observer->attention(name_, in);
   Tensor heads = ops::attention(context, in);
   observe_closely(context, name_, "heads", heads);

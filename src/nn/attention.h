@@ -1,5 +1,5 @@
 // Multi-head attention over the sequence itself or over an encoder's output, with grouped keys and values,
-// norms on queries and keys, rotary positions, ALiBi, windows and a cache.
+// norms on queries and keys, rotary positions, ALiBi, windows, caps, sinks and a cache.
 //   Vaswani 2017, 1706.03762; GQA: Ainslie 2023, 2305.13245; ALiBi: Press 2021, 2108.12409.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace plumb {
 struct AttentionPass {
   const Sequence* tokens = nullptr;
   bool causal = false;
-  const RotaryTable* rotary = nullptr;  // null: none
+  RotaryTable rotary;  // undefined: none
   // Self-attention with a cache: its layer, how many slots were filled, and the mask over all slots.
   LayerCache* cache = nullptr;
   int64_t cached = 0;
@@ -43,7 +43,13 @@ class MultiHeadAttention {
   Projected project_self(Context& context, const Tensor& x, const AttentionPass& pass) const;
   Projected project_cross(Context& context, const Tensor& x, const AttentionPass& pass) const;
   void rotate(Context& context, Projected& p, const AttentionPass& pass) const;
-  Tensor head_normed(Context& context, const Tensor& x, const Norm& norm, int64_t heads) const;
+  struct HeadNorm {
+    std::optional<Norm> norm;
+    Parameter* gains = nullptr;  // (heads, D), where each head has its own
+  };
+  HeadNorm head_norm(const Builder& b, const LayerConfig& c, int64_t heads) const;
+  Tensor head_normed(Context& context, const Tensor& x, const HeadNorm& norm, int64_t heads) const;
+  Tensor limited(Context& context, const Tensor& x) const;
   void append(Projected& p, const AttentionPass& pass) const;
   void show(Context& context, const char* quantity, const ops::Columns& x, int64_t heads) const;
 
@@ -51,15 +57,17 @@ class MultiHeadAttention {
   Kind kind_;
   int64_t heads_, kv_heads_, head_dim_, window_;
   QkNorm qk_norm_;
-  bool rotary_, interleaved_;
-  double scale_, dropout_;
+  bool qk_norm_late_, rotary_, interleaved_;
+  double scale_, softcap_, limit_, dropout_;
   uint64_t dropout_site_;
   Tensor alibi_slopes_;                        // (H) or undefined
   std::optional<Linear> qkv_;                  // fused
   std::optional<Linear> query_, key_, value_;  // or apart
-  std::optional<Norm> query_norm_, key_norm_, norm_inner_;
+  HeadNorm query_norm_, key_norm_;
+  std::optional<Norm> norm_inner_;
   std::optional<ColumnScale> query_scale_;  // (H D)
   Parameter* head_scale_ = nullptr;         // (H)
+  Parameter* sinks_ = nullptr;              // (H)
   std::optional<Linear> output_;
 };
 

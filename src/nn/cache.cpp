@@ -49,6 +49,7 @@ void Cache::reserve(int64_t slots) {
     layer.v = grown(layer.v, slots, length);
   }
   mask = grown(mask, slots, length);
+  if (ids.defined()) ids = grown(ids, slots, length);
   capacity = slots;
 }
 
@@ -56,7 +57,7 @@ void Cache::reorder(const std::vector<int64_t>& source) {
   for (LayerCache& layer : layers) {
     for (Tensor* t : {&layer.k, &layer.v, &layer.cross_k, &layer.cross_v}) *t = reordered(*t, source);
   }
-  for (Tensor* t : {&mask, &positions, &memory, &memory_mask}) *t = reordered(*t, source);
+  for (Tensor* t : {&mask, &positions, &ids, &memory, &memory_mask}) *t = reordered(*t, source);
   batch = static_cast<int64_t>(source.size());
 }
 

@@ -20,6 +20,9 @@ struct Cache {
   int64_t length = 0;  // slots filled
   Tensor mask;         // (B, capacity) u8
   Tensor positions;    // (B) i32: real tokens so far
+  // Where keys depend on the length of the sequence (LongRoPE), what makes them again, and which they are.
+  Tensor ids;  // (B, capacity) i32 or undefined
+  int64_t rotary_regime = 0;
   Tensor memory;       // (B, S, C) the encoder's output, and
   Tensor memory_mask;  // (B, S) u8 or undefined
   std::vector<LayerCache> layers;

@@ -35,7 +35,7 @@ LatentAttention::LatentAttention(const Builder& b, const LayerConfig& c, const S
       rank_(c.kv_rank),
       window_(c.window),
       interleaved_(c.rope.interleaved),
-      scale_(c.attention_scale != 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(c.head_dim))),
+      scale_(attention_scale(c, true)),
       dropout_(b.config.attention_dropout),
       dropout_site_(b.site()),
       down_(b.child("latent"),
@@ -63,14 +63,14 @@ LatentAttention::LatentAttention(const Builder& b, const LayerConfig& c, const S
 
 void LatentAttention::rotate(Context& context, const ops::Columns& x, int64_t heads, int64_t head_dim,
                              const AttentionPass& pass) const {
-  PLUMB_CHECK(pass.rotary != nullptr && pass.rotary->rotary_dim == rope_dim_);
+  PLUMB_CHECK(pass.rotary.cos.defined() && pass.rotary.rotary_dim == rope_dim_);
   ops::rope(context, {.x = x,
                       .heads = heads,
                       .head_dim = head_dim,
                       .rotary_dim = rope_dim_,
                       .interleaved = interleaved_,
-                      .cos = pass.rotary->cos,
-                      .sin = pass.rotary->sin,
+                      .cos = pass.rotary.cos,
+                      .sin = pass.rotary.sin,
                       .positions = pass.tokens->positions});
 }
 

@@ -23,4 +23,9 @@ Sequence Sequence::from(int64_t batch, int64_t length, const Tensor& mask, const
   return s;
 }
 
+int64_t Sequence::longest() const {
+  const int32_t* p = positions.data<int32_t>();
+  return positions.numel() == 0 ? 0 : 1 + int64_t{*std::max_element(p, p + positions.numel())};
+}
+
 }  // namespace plumb

@@ -17,6 +17,8 @@ struct Sequence {
   // tokens that came earlier, in a cache; undefined: none. They restart with each text.
   static Sequence from(int64_t batch, int64_t length, const Tensor& mask, const Tensor& before = {},
                        const Tensor& starts = {});
+  // Tokens of the longest text, those of a cache included.
+  int64_t longest() const;
   bool all_real() const { return !mask.defined(); }
 };
 

@@ -30,7 +30,6 @@ Stack::Stack(const Builder& b, Side side) : side_(side), name_(b.prefix) {
 }
 
 void Stack::add_rotary(const Builder& b) {
-  std::vector<LayerConfig> made;
   rotary_of_.reserve(layers_.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerConfig c = resolved_layer(b.config, side_, static_cast<int64_t>(i));
@@ -38,19 +37,26 @@ void Stack::add_rotary(const Builder& b) {
       rotary_of_.push_back(-1);
       continue;
     }
-    const auto same = [&](const LayerConfig& o) { return o.head_dim == c.head_dim && o.rope == c.rope; };
-    auto it = std::ranges::find_if(made, same);
-    rotary_of_.push_back(it - made.begin());
-    if (it != made.end()) continue;
-    made.push_back(c);
-    rotary_.push_back(rotary_table(c, b.config.max_length));
+    const auto it = std::ranges::find_if(rotary_, [&](const Rotary& r) { return r.fits(c); });
+    rotary_of_.push_back(it - rotary_.begin());
+    if (it == rotary_.end()) rotary_.emplace_back(c);
   }
 }
 
-AttentionPass Stack::attention_pass(const StackPass& pass, int64_t layer) const {
+// For the longest sequence of the batch.
+std::vector<RotaryTable> Stack::rotary_tables(const Sequence& tokens) const {
+  std::vector<RotaryTable> tables;
+  if (rotary_.empty()) return tables;
+  tables.reserve(rotary_.size());
+  for (const Rotary& r : rotary_) tables.push_back(r.table(tokens.longest()));
+  return tables;
+}
+
+AttentionPass Stack::attention_pass(const StackPass& pass, int64_t layer,
+                                    const std::vector<RotaryTable>& rotary) const {
   AttentionPass a{.tokens = &pass.tokens,
                   .causal = side_ == Side::decoder,
-                  .rotary = rotary_of_[layer] < 0 ? nullptr : &rotary_[rotary_of_[layer]]};
+                  .rotary = rotary_of_[layer] < 0 ? RotaryTable{} : rotary[rotary_of_[layer]]};
   a.memory = pass.memory;
   a.memory_mask = pass.memory_mask;
   if (pass.cache) {
@@ -117,10 +123,11 @@ Tensor Stack::forward(Context& context, const Tensor& x, const StackPass& pass) 
   if (context.observer) context.observer->sequence(name_, pass.tokens.mask);
   if (dual_ != 0) stream.start_sum(context, dual_);
   if (streams_ > 1) stream.replace(ops::replicate(context, x, streams_));
+  const std::vector<RotaryTable> rotary = rotary_tables(pass.tokens);
   for (size_t i = 0; i < layers_.size(); ++i) {
     if (pass.hidden) pass.hidden->push_back(merged(context, stream));
     if (is_dropped(context, static_cast<int64_t>(i))) continue;
-    const AttentionPass attention = attention_pass(pass, static_cast<int64_t>(i));
+    const AttentionPass attention = attention_pass(pass, static_cast<int64_t>(i), rotary);
     if (context.tape && context.recompute) {
       recomputed(context, stream, layers_[i], attention);
     } else {

@@ -24,14 +24,16 @@ class Stack {
  private:
   void add_rotary(const Builder& b);
   bool is_dropped(const Context& context, int64_t layer) const;
-  AttentionPass attention_pass(const StackPass& pass, int64_t layer) const;
+  std::vector<RotaryTable> rotary_tables(const Sequence& tokens) const;
+  AttentionPass attention_pass(const StackPass& pass, int64_t layer,
+                               const std::vector<RotaryTable>& rotary) const;
   Tensor merged(Context& context, Stream& stream) const;
   Tensor close(Context& context, Stream& stream, const Tensor& row_mask) const;
   void recomputed(Context& context, Stream& stream, const Layer& layer, const AttentionPass& pass) const;
 
   Side side_;
   // Of layers with the same head_dim and RopeConfig one, and which of them each layer reads (-1: none).
-  std::vector<RotaryTable> rotary_;
+  std::deque<Rotary> rotary_;
   std::vector<int64_t> rotary_of_;
   std::deque<Layer> layers_;
   std::optional<Norm> final_norm_;

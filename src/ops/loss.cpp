@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/elementwise.h"
+#include "ops/bound.h"
 
 namespace plumb::ops {
 namespace {
@@ -39,12 +40,13 @@ LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, c
   }
   Tape tape;
   Context inner = context;
-  const bool direct = context.tape && products_alone(x, head, context.compute);
+  const bool direct = context.tape && head.softcap == 0 && products_alone(x, head, context.compute);
   inner.tape = context.tape && !direct ? &tape : nullptr;
-  const Tensor logits = scaled_logits(inner, x, head);
+  Tensor logits = scaled_logits(inner, x, head);
   if (head.untrained_bias.defined()) {
     bias_forward(logits.rows(), logits.width(), logits.f32(), head.untrained_bias.f32(), logits.f32());
   }
+  if (head.softcap > 0) logits = softcap(inner, logits, head.softcap);
   const Tensor rounded = direct ? Tensor::empty(logits.shape(), DType::bf16) : Tensor();
   const LossSums sums =
       ::plumb::cross_entropy({.rows = logits.rows(),
@@ -69,8 +71,9 @@ LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, c
 }  // namespace
 
 Tensor logits(Context& context, const Tensor& h, const Head& head) {
-  const Tensor y = scaled_logits(context, h, head);
-  return head.untrained_bias.defined() ? add_untrained_bias(context, y, head.untrained_bias) : y;
+  Tensor y = scaled_logits(context, h, head);
+  if (head.untrained_bias.defined()) y = add_untrained_bias(context, y, head.untrained_bias);
+  return head.softcap > 0 ? softcap(context, y, head.softcap) : y;
 }
 
 LossSums linear_cross_entropy(Context& context, const Tensor& h, const Head& head, const Tensor& targets,

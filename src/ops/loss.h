@@ -17,6 +17,7 @@ struct Head {
   LinearWeights map;
   ColumnFactors scale{};    // of each logit; without v: none
   Tensor untrained_bias{};  // (V) or undefined
+  double softcap = 0;       // logits become cap tanh(logits / cap), last; 0: none
 };
 Tensor logits(Context& context, const Tensor& h, const Head& head);
 

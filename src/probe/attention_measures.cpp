@@ -50,16 +50,19 @@ class Query {
 #pragma omp simd reduction(+ : sum)
       for (int64_t d = 0; d < a_.head_dim; ++d) sum += double{x[d]} * y[d];
       sum *= a_.scale;
+      if (a_.softcap > 0) sum = a_.softcap * std::tanh(sum / a_.softcap);
       if (std::isnan(sum) || std::abs(sum) > n.max_logit) n.max_logit = std::abs(sum);
       z.push_back(sum - slope * static_cast<double>(std::abs(a_.first_query + t_ - s)));
     }
+    const bool sink = in_.sinks.defined();  // one key more, which is not the first
+    if (sink) z.push_back(in_.sinks.f32()[head]);
     const double highest = *std::max_element(z.begin(), z.end());
     double total = 0, weighted = 0, first = 0;
     for (size_t i = 0; i < z.size(); ++i) {
       const double w = std::exp(z[i] - highest);
       total += w;
       weighted += w * (z[i] - highest);
-      if (keys_[i] == first_) first = w;
+      if (i < keys_.size() && keys_[i] == first_) first = w;
     }
     n.entropy = (std::log(total) - weighted / total) / std::log(static_cast<double>(z.size()));
     n.first_mass = first / total;
