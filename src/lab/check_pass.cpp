@@ -87,7 +87,7 @@ Heads unturned(const LayerSite& l, bool query) {
 
 void turn(const LayerSite& l, Heads& h, bool interleaved) {
   const int64_t d = l.layer.head_dim, rows = static_cast<int64_t>(h.x.size()) / (h.heads * d);
-  const RotaryTable table = rotary_table(l.layer, rows);
+  const RotaryTable table = Rotary(l.layer).table(rows);
   std::vector<int32_t> positions(static_cast<size_t>(rows));
   for (int64_t t = 0; t < rows; ++t) positions[t] = static_cast<int32_t>(t);
   rope({.x = h.x.data(),
@@ -154,6 +154,9 @@ CheckAttention attention_of(const LayerSite& l) {
                    .distance = own.distance,
                    .other_distance = own.distance,
                    .rotary = c.positions == Positions::rope && l.layer.rotary};
+  // Between the projection and the rotation only a norm of one kind is made again here.
+  const LayerConfig& n = l.layer;
+  if (n.qk_norm == QkNorm::own_gains || n.qk_norm_late || n.qkv_limit > 0) a.rotary = false;
   if (!a.rotary) return a;
   Heads q = unturned(l, true), k = unturned(l, false);
   turn(l, q, !l.layer.rope.interleaved);

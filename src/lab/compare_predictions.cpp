@@ -135,7 +135,7 @@ Tensor rotated(const LayerConfig& c, const Tensor& x, const Turn& turn) {
   std::vector<int32_t> positions;
   for (int64_t t = 0; t < x.rows(); ++t)
     positions.push_back(static_cast<int32_t>(std::abs(turn.first + turn.step * t)));
-  const RotaryTable table = rotary_table(c, *std::ranges::max_element(positions) + 1);
+  const RotaryTable table = Rotary(c).table(*std::ranges::max_element(positions) + 1);
   Tensor y = x.clone();
   rope({.x = y.f32(),
         .rows = y.rows(),

@@ -26,9 +26,13 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 }
 
 constexpr const Family* kFamilies[] = {
-    &kPlumbline, &kGpt2,       &kLlama,      &kBert,       &kMarian,   &kMixtral,    &kQwen2Moe,  &kQwen3Moe,
-    &kOlmoe,     &kDeepseekV2, &kDeepseekV3, &kGptBigCode, &kGptNeo,   &kGptJ,       &kGptNeoX,   &kOpt,
-    &kBloom,     &kMpt,        &kFalcon,     &kPhi,        &kStableLm, &kStarCoder2, &kPersimmon, &kNemotron};
+    &kPlumbline,      &kGpt2,      &kLlama,      &kBert,       &kMarian,     &kMixtral,    &kQwen2Moe,
+    &kQwen3Moe,       &kOlmoe,     &kDeepseekV2, &kDeepseekV3, &kGptBigCode, &kGptNeo,     &kGptJ,
+    &kGptNeoX,        &kOpt,       &kBloom,      &kMpt,        &kFalcon,     &kPhi,        &kStableLm,
+    &kStarCoder2,     &kPersimmon, &kNemotron,   &kMistral,    &kMinistral,  &kMinistral3, &kArcee,
+    &kQwen2,          &kQwen3,     &kOlmo,       &kOlmo2,      &kExaone4,    &kSmolLm3,    &kSeedOss,
+    &kHunyuanV1Dense, &kGranite,   &kGemma,      &kGemma2,     &kGemma3Text, &kErnie45,    &kHelium,
+    &kCohere,         &kCohere2};
 
 // Of no consequence to what a model computes when it runs.
 constexpr std::string_view kTrainingFields[] = {
@@ -288,6 +292,7 @@ ModelConfig family_default(const std::string& model_type) {
   if (c.layer.kv_rank == 0) c.layer.head_dim = plain.layer.head_dim;
   c.layer.ffn_width = plain.layer.ffn_width;
   c.layer.shared_width = plain.layer.shared_width;
+  c.embedding_scale = written_and_read(f, c).embedding_scale;  // where it follows from the width
   c.dropout = c.attention_dropout = c.embedding_dropout = 0;
   c.bos_id = c.pad_id = c.decoder_start_id = -1;
   c.eos_ids.clear();

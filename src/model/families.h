@@ -71,10 +71,13 @@ FileName file_name(const ModelConfig& config, std::string_view parameter);
 ModelConfig read_config(const std::string& text, const std::string& name);
 std::string write_config(const ModelConfig& config, std::string_view dtype);
 
-extern const Family kGpt2, kLlama, kBert, kMarian, kPlumbline;
+extern const Family kGpt2, kBert, kMarian, kPlumbline;
 extern const Family kMixtral, kQwen2Moe, kQwen3Moe, kOlmoe, kGraniteMoe, kGptOss, kDeepseekV2, kDeepseekV3;
 extern const Family kGptBigCode, kGptNeo, kGptJ, kGptNeoX, kOpt, kBloom, kMpt, kFalcon, kPhi, kStableLm,
     kStarCoder2, kPersimmon, kNemotron;
+extern const Family kLlama, kMistral, kMinistral, kMinistral3, kArcee, kQwen2, kQwen3, kOlmo, kOlmo2,
+    kExaone4, kSmolLm3, kSeedOss, kHunyuanV1Dense, kGranite, kGemma, kGemma2, kGemma3Text, kErnie45, kHelium,
+    kCohere, kCohere2;
 
 // Shared by the families' readers and writers.
 Activation activation_named(const JsonFields& fields, const char* key, const char* absent);

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/test_support.h"
-#include "model/transformer.h"
 #include "model/tensor_names.h"
+#include "model/transformer.h"
 #include "plumb/model.h"
 
 namespace plumb {
@@ -88,8 +88,8 @@ TEST(FamilyConfig, WhatIsNotSupportedIsRefusedByName) {
   const auto refused = [](const char* type, const std::string& more, const std::string& reason) {
     expect_refused(config_text(type, more), ErrorKind::unsupported, reason);
   };
-  refused("llama", R"("rope_scaling":{"rope_type":"yarn","factor":2})", "rope_type \"yarn\"");
-  refused("llama", R"("rope_parameters":{"rope_type":"llama3"})", "rope_type \"llama3\"");
+  refused("llama", R"("rope_scaling":{"rope_type":"mrope","factor":2})", "rope_type \"mrope\"");
+  refused("llama", R"("rope_parameters":{"rope_type":"proportional"})", "rope_type \"proportional\"");
   refused("llama", R"("hidden_act":"mish")", "hidden_act \"mish\"");
   refused("llama", R"("architectures":["LlamaForSequenceClassification"])", "LlamaForSequenceClassification");
   refused("llama", R"("quantization_config":{"bits":4})", "quantization_config");

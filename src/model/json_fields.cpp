@@ -58,6 +58,13 @@ std::optional<bool> JsonFields::optional_flag(const char* key) const {
   return raw(key).get<bool>();
 }
 
+int64_t JsonFields::integer_or_none(const char* key, int64_t absent) const {
+  return object_->contains(key) ? integer(key, 0) : absent;
+}
+double JsonFields::number_or_none(const char* key, double absent) const {
+  return object_->contains(key) ? number(key, 0) : absent;
+}
+
 int64_t JsonFields::integer(const char* key, int64_t absent) const {
   return optional_integer(key).value_or(absent);
 }

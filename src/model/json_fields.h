@@ -27,11 +27,15 @@ class JsonFields {
   bool has(const char* key) const;         // there and not null
   bool says_none(const char* key) const;   // there and null: where that is no default
   const Json& raw(const char* key) const;  // null if absent
+  const Json& all() const { return *object_; }
 
   int64_t integer(const char* key, int64_t absent) const;
   double number(const char* key, double absent) const;
   bool flag(const char* key, bool absent) const;
   std::string text(const char* key, const std::string& absent) const;
+  // Of a key that may say "none" by null: 0 then.
+  int64_t integer_or_none(const char* key, int64_t absent) const;
+  double number_or_none(const char* key, double absent) const;
   std::optional<int64_t> optional_integer(const char* key) const;
   std::optional<double> optional_number(const char* key) const;
   std::optional<bool> optional_flag(const char* key) const;

@@ -1,6 +1,8 @@
 // For tests: the smallest model of a family.
 #pragma once
 
+#include <cmath>
+
 #include "plumb/model.h"
 
 namespace plumb {
@@ -9,6 +11,7 @@ inline ModelConfig small(const std::string& type) {
   ModelConfig c = family_default(type);
   c.vocab_size = 11;
   c.width = 8;
+  if (type.starts_with("gemma")) c.embedding_scale = std::sqrt(8.0);  // what its files mean
   c.max_length = 16;
   c.layer.heads = 2;
   if (c.layer.rope.fraction < 0.5) c.layer.rope.fraction = 0.5;  // of 4 dims

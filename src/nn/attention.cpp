@@ -10,10 +10,6 @@
 
 namespace plumb {
 
-double attention_scale(const LayerConfig& c) {
-  return c.attention_scale != 0 ? c.attention_scale : 1 / std::sqrt(static_cast<double>(c.head_dim));
-}
-
 std::vector<float> alibi_slopes(const ModelConfig& config, const LayerConfig& c) {
   int64_t power = 1;
   while (power * 2 <= c.heads) power *= 2;
@@ -24,8 +20,9 @@ std::vector<float> alibi_slopes(const ModelConfig& config, const LayerConfig& c)
     const double exponent = config.alibi_max * static_cast<double>(i) / static_cast<double>(2 * power);
     const auto slope = static_cast<float>(std::exp2(-exponent));
     // Twice: the reference adds it to the logits before their scale and, scaled, to the mask.
-    slopes[h] =
-        config.alibi_scaled ? static_cast<float>(2 * to_float(to_bf16(slope)) * attention_scale(c)) : slope;
+    slopes[h] = config.alibi_scaled
+                    ? static_cast<float>(2 * to_float(to_bf16(slope)) * attention_scale(c, false))
+                    : slope;
   }
   return slopes;
 }

@@ -76,6 +76,4 @@ class MultiHeadAttention {
 // attention's scale, and twice, as Falcon's reference has it. `c` is resolved.
 std::vector<float> alibi_slopes(const ModelConfig& config, const LayerConfig& c);
 
-double attention_scale(const LayerConfig& c);  // on the products of queries and keys
-
 }  // namespace plumb

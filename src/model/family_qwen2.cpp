@@ -1,0 +1,42 @@
+// Qwen 1.5, 2 and 2.5 (2309.16609, 2407.10671): LLaMA with biases on queries, keys and values.
+#include "model/llama_kin.h"
+
+namespace plumb {
+namespace {
+
+constexpr LlamaKin kKin{.type = "qwen2",
+                        .vocab_size = 151936,
+                        .ffn_width = 22016,
+                        .kv_heads = 32,
+                        .max_length = 32768,
+                        .bos = -1,
+                        .eos = -1,
+                        .attention_bias = true};
+
+ModelConfig read(const JsonFields& f) {
+  ModelConfig c = read_llama_kin(f, kKin);
+  const int64_t window = f.flag("use_sliding_window", false) ? f.integer_or_none("sliding_window", 4096) : 0;
+  const int64_t first = f.integer("max_window_layers", 28);
+  const auto absent = [&](int64_t i) { return window > 0 && i >= first; };
+  read_windows(f, sliding_layers(f, c.decoder_layers, absent), window, c);
+  return c;
+}
+
+void write(const ModelConfig& c, JsonObject j) {
+  write_llama_kin(c, kKin, j);
+  const int64_t window = write_windows(c, j);
+  j["use_sliding_window"] = window > 0;
+}
+
+}  // namespace
+
+const Family kQwen2{.type = "qwen2",
+                    .architecture = "Qwen2ForCausalLM",
+                    .read = read,
+                    .write = write,
+                    .prefix = "model.",
+                    .names = kLlamaNames,
+                    .copies = kLlamaCopies,
+                    .ignored = kLlamaIgnored};
+
+}  // namespace plumb
