@@ -426,10 +426,15 @@ class Model {
       k = linear(from, name + ".key", kv_width, false);
       v = linear(from, name + ".value", kv_width, false);
     }
-    for (Matrix<S>* m : {&q, &k, &v}) {
-      for (S& n : m->v) {
+    const auto limit = [&](Matrix<S>& m) {
+      for (S& n : m.v) {
         if (l.qkv_limit > 0 && std::abs(real(n)) > l.qkv_limit) n = real(n) > 0 ? l.qkv_limit : -l.qkv_limit;
       }
+    };
+    limit(v);
+    const bool normed_first = l.qk_norm != QkNorm::none && !l.qk_norm_late;
+    for (Matrix<S>* m : {&q, &k}) {
+      if (!normed_first) limit(*m);
     }
     const auto normed = [&](bool late) {
       if (l.qk_norm == QkNorm::none || l.qk_norm_late != late) return;
@@ -438,6 +443,9 @@ class Model {
     };
     const bool rotary = !memory && c_.positions == Positions::rope && l.rotary;
     normed(false);
+    for (Matrix<S>* m : {&q, &k}) {
+      if (normed_first) limit(*m);
+    }
     if (rotary) {
       rotate(q, l.heads, l, b, true);
       rotate(k, l.kv_heads, l, b, false);

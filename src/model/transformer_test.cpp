@@ -193,6 +193,13 @@ std::vector<Case> cases() {
     c.logits_scale = 1.7;
     c.logits_softcap = 0.9;
   }));
+  all.push_back(with("limits behind norms over all heads", [](ModelConfig& c) {
+    c.layer.qk_norm = QkNorm::whole;
+    c.layer.qkv_limit = 0.6;
+    LayerRun run{.first = 1, .count = 1, .layer = c.layer};
+    run.layer.qkv_fused = true;
+    c.decoder_runs = {run};
+  }));
   all.push_back(with("limits on a fused product, untrained bias under a cap", [](ModelConfig& c) {
     c.layer.qkv_fused = c.layer.attention_bias = c.logits_bias = true;
     c.layer.qkv_limit = 0.7;

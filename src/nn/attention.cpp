@@ -102,34 +102,41 @@ Tensor MultiHeadAttention::limited(Context& context, const Tensor& x) const {
   return limit_ > 0 ? ops::clamp(context, x, limit_) : x;
 }
 
+// Queries and keys are clamped behind the norm that they have, unless that comes after the rotation.
+Tensor MultiHeadAttention::projected(Context& context, const Tensor& x) const {
+  return normed_first() ? x : limited(context, x);
+}
+
 MultiHeadAttention::Projected MultiHeadAttention::project_self(Context& context, const Tensor& x,
                                                                const AttentionPass& pass) const {
   const int64_t q = heads_ * head_dim_, kv = kv_heads_ * head_dim_;
   Projected p;
   if (qkv_) {
-    const Tensor fused = limited(context, qkv_->forward(context, x));
+    const Tensor fused = qkv_->forward(context, x);
     if (qk_norm_ == QkNorm::none) {
-      p = {{fused, 0}, {fused, q}, {fused, q + kv}};
+      const Tensor all = limited(context, fused);
+      p = {{all, 0}, {all, q}, {all, q + kv}};
     } else {
       const auto parts = ops::split_columns(context, fused, {q, kv, kv});
-      p = {{parts[0], 0}, {parts[1], 0}, {parts[2], 0}};
+      p = {{projected(context, parts[0])}, {projected(context, parts[1])}, {limited(context, parts[2])}};
     }
   } else {
-    const auto of = [&](const Linear& map) {
-      return ops::Columns{limited(context, map.forward(context, x))};
-    };
-    p = {of(*query_), of(*key_), of(*value_)};
+    p = {{projected(context, query_->forward(context, x))},
+         {projected(context, key_->forward(context, x))},
+         {limited(context, value_->forward(context, x))}};
   }
   show(context, "query", p.q, heads_);
   show(context, "key", p.k, kv_heads_);
   show(context, "value", p.v, kv_heads_);
-  const auto normed = [&] {
+  if (normed_first()) {
+    p.q.t = limited(context, head_normed(context, p.q.t, query_norm_, heads_));
+    p.k.t = limited(context, head_normed(context, p.k.t, key_norm_, kv_heads_));
+  }
+  if (rotary_) rotate(context, p, pass);
+  if (query_norm_.norm && qk_norm_late_) {
     p.q.t = head_normed(context, p.q.t, query_norm_, heads_);
     p.k.t = head_normed(context, p.k.t, key_norm_, kv_heads_);
-  };
-  if (query_norm_.norm && !qk_norm_late_) normed();
-  if (rotary_) rotate(context, p, pass);
-  if (query_norm_.norm && qk_norm_late_) normed();
+  }
   if (pass.cache) append(p, pass);
   return p;
 }
@@ -137,19 +144,21 @@ MultiHeadAttention::Projected MultiHeadAttention::project_self(Context& context,
 MultiHeadAttention::Projected MultiHeadAttention::project_cross(Context& context, const Tensor& x,
                                                                 const AttentionPass& pass) const {
   Projected p;
-  p.q = {limited(context, query_->forward(context, x)), 0};
+  p.q = {projected(context, query_->forward(context, x)), 0};
   show(context, "query", p.q, heads_);
   if (query_norm_.norm) p.q.t = head_normed(context, p.q.t, query_norm_, heads_);
+  if (normed_first()) p.q.t = limited(context, p.q.t);
   if (pass.cache && pass.cache->cross_k.defined()) {
     p.k = {pass.cache->cross_k, 0};
     p.v = {pass.cache->cross_v, 0};
     return p;
   }
-  p.k = {limited(context, key_->forward(context, pass.memory)), 0};
+  p.k = {projected(context, key_->forward(context, pass.memory)), 0};
   p.v = {limited(context, value_->forward(context, pass.memory)), 0};
   show(context, "key", p.k, kv_heads_);
   show(context, "value", p.v, kv_heads_);
   if (key_norm_.norm) p.k.t = head_normed(context, p.k.t, key_norm_, kv_heads_);
+  if (normed_first()) p.k.t = limited(context, p.k.t);
   if (pass.cache) {
     pass.cache->cross_k = p.k.t;
     pass.cache->cross_v = p.v.t;

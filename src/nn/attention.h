@@ -49,7 +49,9 @@ class MultiHeadAttention {
   };
   HeadNorm head_norm(const Builder& b, const LayerConfig& c, int64_t heads) const;
   Tensor head_normed(Context& context, const Tensor& x, const HeadNorm& norm, int64_t heads) const;
+  bool normed_first() const { return query_norm_.norm && !qk_norm_late_; }
   Tensor limited(Context& context, const Tensor& x) const;
+  Tensor projected(Context& context, const Tensor& x) const;
   void append(Projected& p, const AttentionPass& pass) const;
   void show(Context& context, const char* quantity, const ops::Columns& x, int64_t heads) const;
 

@@ -85,7 +85,9 @@ constexpr const char* kRequired[] = {"gpt2",
                                      "starcoder2",
                                      "persimmon",
                                      "nemotron",
-                                     "stablelm-qknorm"};
+                                     "stablelm-qknorm",
+                                     "deepseek_v2-group",
+                                     "deepseek_v3"};
 
 struct Folders {
   std::set<std::string> compared, refused;
