@@ -23,7 +23,7 @@ void convert(const Conversion& c) {
   fmt::print("{}: {}\n", c.out, t.describe());
 }
 
-void add_convert(CLI::App& parent) {
+void add_convert_tokenizer(CLI::App& parent) {
   auto c = std::make_shared<Conversion>();
   CLI::App* command =
       parent.add_subcommand("convert", "Save a tokenizer of any readable form as tokenizer.json");
@@ -67,6 +67,6 @@ void add_tokenizer(CLI::App& app) {
   add_tokenizer_encode(*tokenizer);
   add_tokenizer_decode(*tokenizer);
   add_tokenizer_show(*tokenizer);
-  add_convert(*tokenizer);
+  add_convert_tokenizer(*tokenizer);
   add_tokenizer_check(*tokenizer);
 }
