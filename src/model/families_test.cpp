@@ -212,7 +212,6 @@ TEST(FamilyDefault, EveryFamilyFitsItself) {
     ModelConfig c = family_default(type);
     EXPECT_EQ(c.model_type, type);
     c.vocab_size = 11;
-    c.width = 32;
     std::string why;
     EXPECT_TRUE(family_fits(c, &why)) << type << ": " << why;
     const Transformer model(c);

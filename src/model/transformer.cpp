@@ -196,6 +196,7 @@ Tensor Transformer::decode(Context& context, const Tokens& tokens, const Tensor&
   Tensor y = decoder_->forward(context, embed(context, Side::decoder, tokens, pass.tokens), pass);
   if (!embedding_out_) return y;
   Tensor mapped = embedding_out_->forward(context, y);
+  observe_closely(context, "decoder", "narrowed", mapped);
   if (hidden) hidden->back() = mapped;
   return mapped;
 }
