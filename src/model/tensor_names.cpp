@@ -116,9 +116,8 @@ Tensor FileTensor::part(const Tensor& stored, size_t i) const {
 Tensor FileTensor::in_file(const std::function<Tensor(const Parameter&)>& of) const {
   if (plain()) return of(*parts[0]).reshape(shape);
   if (slices > 1) {
-    const Tensor whole = of(*parts[0]);
-    const int64_t count = whole.size(0) / slices;
-    return whole.rows_view(slice * count, count).clone();
+    const Tensor whole = of(*parts[0]).reshape({slices, shape.numel()});
+    return whole.rows_view(slice, 1).reshape(shape).clone();
   }
   Tensor y;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -177,8 +176,9 @@ void TensorNames::add(Parameter& p) {
     by_name_[bare(tensors_.back().name)] = &tensors_.back();
     return;
   }
-  t.slices = p.shape[0] / layer_of(config_, p.name).head_dim;
-  t.shape = {p.shape[0] / t.slices};
+  const int64_t head_dim = layer_of(config_, p.name).head_dim;
+  t.slices = p.shape.numel() / head_dim;
+  t.shape = {head_dim};
   const size_t star = t.name.find('*');
   for (t.slice = 0; t.slice < t.slices; ++t.slice) {
     tensors_.push_back(t);

@@ -19,7 +19,7 @@ struct FileTensor {
   Shape shape;
   std::vector<Parameter*> parts;  // one; or those that a first dimension counts
   bool stacked = false;
-  int64_t slice = 0, slices = 1;  // of the one part's outermost dim: which of how many equal ones
+  int64_t slice = 0, slices = 1;  // of the one part: which of how many equal ones, in order
   bool transposed = false;        // matrices are stored (in, out) where the parameter's are (out, in)
   std::vector<int64_t> rows;      // row r of a part is row rows[r] of the file; empty: r
 

@@ -81,7 +81,7 @@ Tensor LatentAttention::queries(Context& context, const Tensor& x, const Attenti
   } else {
     q = query_up_->forward(context, query_norm_->forward(context, query_down_->forward(context, x)));
   }
-  observe_closely(context, name_, "query", q);
+  if (closely(context)) observe(context, name_, "query", q.clone());     // it is rotated in place
   rotate(context, {q, head_dim_ - rope_dim_}, heads_, head_dim_, pass);  // the last dims of each head
   return q;
 }
@@ -137,6 +137,10 @@ Tensor LatentAttention::forward(Context& context, const Tensor& x, const Attenti
   in.first_keys = pass.tokens->starts;
   observe_closely(context, name_, "key", kv.k);
   observe_closely(context, name_, "value", kv.v);
+  if (!pass.cache) {
+    observe_closely(context, name_, "q", q);
+    observe_closely(context, name_, "k", kv.k);
+  }
   if (context.observer && !context.again) context.observer->attention(name_, in);
   const Tensor heads = ops::attention(context, in);
   observe_closely(context, name_, "heads", heads);
