@@ -180,13 +180,13 @@ TEST(Trace, AttentionWeightsMakeTheHeads) {
       const Tensor value = observed.value(s.module, "value"), heads = observed.value(s.module, "heads");
       for (int64_t h = 0; h < l.heads; ++h) {
         for (int64_t t = 0; t < w.size(1); ++t) {
-          for (int64_t d = 0; d < l.head_dim; ++d) {
+          for (int64_t d = 0; d < l.value_dim; ++d) {
             double sum = 0;
             for (int64_t k = 0; k < w.size(2); ++k) {
               sum += double{w.f32()[(h * w.size(1) + t) * w.size(2) + k]} *
-                     value.f32()[k * value.width() + h / (l.heads / l.kv_heads) * l.head_dim + d];
+                     value.f32()[k * value.width() + h / (l.heads / l.kv_heads) * l.value_dim + d];
             }
-            ASSERT_NEAR(heads.f32()[t * heads.width() + h * l.head_dim + d], sum, 1e-5)
+            ASSERT_NEAR(heads.f32()[t * heads.width() + h * l.value_dim + d], sum, 1e-5)
                 << v.name << " " << s.module;
           }
         }
