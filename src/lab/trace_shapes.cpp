@@ -62,7 +62,7 @@ void attention_steps(Steps& steps, const ModelConfig& config, const SublayerName
   steps.seen("queries", s.module, "query", heads_words(c.heads, c.head_dim));
   const std::string of = cross ? ", of the encoder's output" : "";
   steps.seen("keys", s.module, "key", heads_words(c.kv_heads, c.head_dim) + of);
-  steps.seen("values", s.module, "value", heads_words(c.kv_heads, c.head_dim) + of);
+  steps.seen("values", s.module, "value", heads_words(c.kv_heads, c.value_dim) + of);
   const Tensor q = steps.observed.value(s.module, "q"), k = steps.observed.value(s.module, "k");
   steps.add("softmax(q k^T)", Shape({1, c.heads, q.size(1), k.size(1)}).str(),
             logits_words(config, c, cross));
