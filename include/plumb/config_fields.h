@@ -84,8 +84,8 @@ std::string enum_name(E value) {
   return EnumNames<E>::names[static_cast<size_t>(value)];
 }
 
-// Each of these lists every field once: visitor(name, field, help). Names are snake_case in config.json, dashed as
-// flags.
+// Each of these lists every field once: visitor(name, field, help). Names are snake_case in config.json,
+// dashed as flags.
 template <class Config, class Visitor>
 void visit_rope(Config& c, Visitor&& v) {
   v("rope_base", c.base, "base of the rotary frequencies");

@@ -2,10 +2,10 @@
 // Online softmax: Milakov, Gimelshein, "Online normalizer calculation for softmax" (2018); tiles and their
 // backward: Dao, Fu, Ermon, Rudra, Ré, "FlashAttention" (2022).
 //
-// A query that sees no key gives exactly 0 and no gradient (but for a sink's, which is then 0 too). A masked key or value is never read into a sum: a
-// NaN there does not spread. All sums are f32. Threads: all OpenMP threads; the split depends on shapes and
-// thread count only, and results are the same bits each time. Memory: scratch of fixed size per thread, from
-// the tensor pool.
+// A query that sees no key gives exactly 0 and no gradient (but for a sink's, which is then 0 too). A masked
+// key or value is never read into a sum: a NaN there does not spread. All sums are f32. Threads: all OpenMP
+// threads; the split depends on shapes and thread count only, and results are the same bits each time.
+// Memory: scratch of fixed size per thread, from the tensor pool.
 #pragma once
 
 #include <cstdint>
@@ -49,11 +49,11 @@ struct Attention {
   // see each other; causal only. Or null.
   const int32_t* first_keys = nullptr;
   const float* alibi_slopes =
-      nullptr;            // (H): adds -slope * |i - s|; or null. Press, Smith, Lewis, "ALiBi" (2021)
+      nullptr;                   // (H): adds -slope * |i - s|; or null. Press, Smith, Lewis, "ALiBi" (2021)
   const float* sinks = nullptr;  // (H): a score that takes its share of the weights and has no value; or null
-  float dropout = 0.0f;   // of the weights after the softmax; kept ones are divided by 1 - dropout
-  RandomKey dropout_key;  // pair i = ((b * H + h) * T + t) * S + s is dropped when word i % 4 of
-                          // random_block(key, i / 4) is below dropout * 2^32
+  float dropout = 0.0f;          // of the weights after the softmax; kept ones are divided by 1 - dropout
+  RandomKey dropout_key;         // pair i = ((b * H + h) * T + t) * S + s is dropped when word i % 4 of
+                                 // random_block(key, i / 4) is below dropout * 2^32
 };
 
 void attention_forward(const Attention& a);

@@ -71,8 +71,8 @@ Tensor attention(Context& context, const AttentionInput& input) {
   PLUMB_CHECK(input.k.t.size(0) == s.batch && input.k.t.size(1) >= s.keys, "keys {}",
               input.k.t.shape().str());
   Tensor out = Tensor::empty({s.batch, s.queries, s.heads * s.value_dim});
-  const bool record = context.records(input.q.t) || context.records(input.k.t) || context.records(input.v.t) ||
-                      (input.sinks.defined() && context.records(input.sinks));
+  const bool record = context.records(input.q.t) || context.records(input.k.t) ||
+                      context.records(input.v.t) || (input.sinks.defined() && context.records(input.sinks));
   const Tensor lse = record ? Tensor::empty({s.batch, s.heads, s.queries}) : Tensor();
   attention_forward(filled(input, out, lse));
   if (!record) return out;
