@@ -30,6 +30,18 @@ Tensor sinusoids_of(const ModelConfig& config) {
   return table;
 }
 
+// Beyond which LongRoPE's layers have other frequencies.
+std::vector<int64_t> longrope_lengths(const ModelConfig& config) {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < config.decoder_layers && config.positions == Positions::rope; ++i) {
+    const LayerConfig c = resolved_layer(config, Side::decoder, i);
+    const bool known = std::ranges::find(lengths, c.rope.original_length) != lengths.end();
+    if (c.rotary && c.rope.scaling == RopeScaling::longrope && !known)
+      lengths.push_back(c.rope.original_length);
+  }
+  return lengths;
+}
+
 }  // namespace
 
 Transformer::Transformer(const ModelConfig& config) : config_(config) {
@@ -79,13 +91,7 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
     side(Side::encoder, "encoder", encoder_positions_, encoder_embedding_norm_, encoder_);
   if (config_.has_decoder())
     side(Side::decoder, "decoder", decoder_positions_, decoder_embedding_norm_, decoder_);
-  for (int64_t i = 0; i < config_.decoder_layers; ++i) {
-    const LayerConfig c = resolved_layer(config_, Side::decoder, i);
-    if (config_.positions != Positions::rope || !c.rotary || c.rope.scaling != RopeScaling::longrope)
-      continue;
-    if (std::ranges::find(long_from_, c.rope.original_length) == long_from_.end())
-      long_from_.push_back(c.rope.original_length);
-  }
+  long_from_ = longrope_lengths(config_);
   scale_parameters();
   if (config_.head == Head::none) return;
   if (config_.head_transform) {
