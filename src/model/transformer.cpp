@@ -30,6 +30,11 @@ Tensor sinusoids_of(const ModelConfig& config) {
   return table;
 }
 
+// Whether nGPT keeps every vector at length 1.
+bool is_all_unit(const ModelConfig& config) {
+  return sublayer_formula(config, config.has_decoder() ? Side::decoder : Side::encoder, 0).unit;
+}
+
 // Beyond which LongRoPE's layers have other frequencies.
 std::vector<int64_t> longrope_lengths(const ModelConfig& config) {
   std::vector<int64_t> lengths;
@@ -47,8 +52,7 @@ std::vector<int64_t> longrope_lengths(const ModelConfig& config) {
 Transformer::Transformer(const ModelConfig& config) : config_(config) {
   validate(config_);
   const Builder b{table_, config_, "", &next_site_};
-  const bool all_unit =
-      sublayer_formula(config_, config_.has_decoder() ? Side::decoder : Side::encoder, 0).unit;
+  const bool all_unit = is_all_unit(config_);
   const UnitLength unit = all_unit || config_.unit_embeddings ? UnitLength::of_outputs : UnitLength::none;
   const auto table = [&](const std::string& name, int64_t rows, double std) {
     return table_.add(
@@ -109,12 +113,11 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
     const double start = 1 / std::sqrt(static_cast<double>(config_.width));
     logits_scale_.emplace(b, "head.scale", config_.vocab_size, start);
   }
-  if (config_.head_bias)
-    head_bias_ = table_.add({.name = "head.bias", .shape = {config_.vocab_size}, .role = Role::bias});
-  if (config_.logits_bias) {
-    logits_bias_ =
-        table_.add({.name = "head.logits_bias", .shape = {config_.vocab_size}, .role = Role::statistic});
-  }
+  const auto bias = [&](const char* name, Role role) {
+    return table_.add({.name = name, .shape = {config_.vocab_size}, .role = role});
+  };
+  if (config_.head_bias) head_bias_ = bias("head.bias", Role::bias);
+  if (config_.logits_bias) logits_bias_ = bias("head.logits_bias", Role::statistic);
 }
 
 // Those of layers: "decoder.3. ...". Embeddings, the head and norms around the stack keep their rates.
