@@ -10,6 +10,7 @@ namespace plumb {
 namespace {
 
 const Json kNull;
+constexpr int64_t kLargest = int64_t{1} << 31;  // so that readers may multiply two of them
 
 bool whole(const Json& j) {
   return j.is_number_integer() && !(j.is_number_unsigned() && j.get<uint64_t>() > INT64_MAX);
@@ -43,7 +44,9 @@ bool JsonFields::says_none(const char* key) const {
 std::optional<int64_t> JsonFields::optional_integer(const char* key) const {
   if (!has(key)) return std::nullopt;
   if (!whole(raw(key))) wrong(key, "a whole number");
-  return raw(key).get<int64_t>();
+  const auto value = raw(key).get<int64_t>();
+  if (value < -kLargest || value > kLargest) wrong(key, "a whole number of a size up to 2^31");
+  return value;
 }
 
 std::optional<double> JsonFields::optional_number(const char* key) const {
