@@ -90,7 +90,8 @@ TEST(FamilyConfig, WhatIsNotSupportedIsRefusedByName) {
   };
   refused("llama", R"("rope_scaling":{"rope_type":"mrope","factor":2})", "rope_type \"mrope\"");
   refused("llama", R"("rope_parameters":{"rope_type":"proportional"})", "rope_type \"proportional\"");
-  refused("gpt2", R"("n_embd":9223372036854775807)", "of a size up to 2^31");
+  expect_refused(R"({"model_type":"gpt2","n_embd":9223372036854775807})", ErrorKind::config,
+                 "of a size up to 2^31");
   refused("llama", R"("hidden_act":"mish")", "hidden_act \"mish\"");
   refused("llama", R"("architectures":["LlamaForSequenceClassification"])", "LlamaForSequenceClassification");
   refused("llama", R"("quantization_config":{"bits":4})", "quantization_config");
