@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/rope_fields.h"
 #include "plumb/error.h"
 
@@ -89,10 +91,11 @@ void set_layers(ModelConfig& c, const std::vector<LayerConfig>& layers) {
   }
 }
 
-std::vector<bool> read_sliding(const JsonFields& f, int64_t layers, bool (*sliding)(int64_t layer)) {
-  std::vector<bool> is(layers);
-  if (!f.has("layer_types")) {
-    for (int64_t i = 0; i < layers; ++i) is[i] = sliding(i);
+std::vector<bool> read_sliding(const JsonFields& f, int64_t layers,
+                               const std::function<bool(int64_t)>& sliding) {
+  std::vector<bool> is;
+  if (!f.has("layer_types")) {  // more layers than that are refused later
+    for (int64_t i = 0; i < std::min<int64_t>(layers, 100000); ++i) is.push_back(sliding(i));
     return is;
   }
   const std::vector<std::string> types = f.texts("layer_types");
@@ -100,12 +103,13 @@ std::vector<bool> read_sliding(const JsonFields& f, int64_t layers, bool (*slidi
     throw Error(ErrorKind::config,
                 fmt::format("{}: layer_types names {} layers of {}", f.name(), types.size(), layers));
   }
-  for (int64_t i = 0; i < layers; ++i) {
-    is[i] = types[i] == "sliding_attention";
-    if (!is[i] && types[i] != "full_attention") {
+  is.reserve(types.size());
+  for (const std::string& type : types) {
+    is.push_back(type == "sliding_attention");
+    if (!is.back() && type != "full_attention") {
       throw Error(ErrorKind::unsupported,
                   fmt::format("{}: layer_types has \"{}\"; plumb has full_attention and sliding_attention",
-                              f.name(), types[i]));
+                              f.name(), type));
     }
   }
   return is;

@@ -2,6 +2,7 @@
 // feed-forwards have in common.
 #pragma once
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -36,7 +37,8 @@ void set_layers(ModelConfig& config, const std::vector<LayerConfig>& layers);
 
 // layer_types, "sliding_attention" or "full_attention" for each layer. An absent list has what `sliding`
 // says.
-std::vector<bool> read_sliding(const JsonFields& fields, int64_t layers, bool (*sliding)(int64_t layer));
+std::vector<bool> read_sliding(const JsonFields& fields, int64_t layers,
+                               const std::function<bool(int64_t)>& sliding);
 void write_sliding(const ModelConfig& config, JsonObject out);
 
 }  // namespace plumb

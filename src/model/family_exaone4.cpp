@@ -17,7 +17,7 @@ ModelConfig read(const JsonFields& f) {
     const int64_t pattern = window > 0 ? f.integer("sliding_window_pattern", 4) : 0;
     return pattern > 0 && (i + 1) % pattern != 0;
   };
-  read_windows(f, sliding_layers(f, c.decoder_layers, absent), window, c,
+  read_windows(f, read_sliding(f, c.decoder_layers, absent), window, c,
                [&](LayerConfig& l, bool sliding) { l.rotary = sliding || window == 0; });
   return c;
 }

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "model/families.h"
+#include "model/decoder_fields.h"
 #include "model/family_parts.h"
 #include "plumb/error.h"
 
@@ -52,21 +52,22 @@ ModelConfig read(const JsonFields& f) {
   c.positions = Positions::learned;
   c.layer.attention_output_bias = c.layer.ffn_bias = true;
   c.layer.attention_scale = 1;
-  std::vector<int64_t> windows;
+  std::vector<LayerConfig> layers;
   for (const std::string& kind : layer_kinds(f)) {
     if (kind != "global" && kind != "local") {
       throw Error(
           ErrorKind::unsupported,
           fmt::format("{}: a layer's attention is \"{}\"; plumb has global and local", f.name(), kind));
     }
-    windows.push_back(kind == "local" ? f.integer("window_size", 256) : 0);
+    layers.push_back(c.layer);
+    layers.back().window = kind == "local" ? f.integer("window_size", 256) : 0;
   }
-  if (static_cast<int64_t>(windows.size()) != c.decoder_layers) {
+  if (static_cast<int64_t>(layers.size()) != c.decoder_layers) {
     throw Error(ErrorKind::config,
                 fmt::format("{}: attention_types says what {} layers are, and num_layers is {}", f.name(),
-                            windows.size(), c.decoder_layers));
+                            layers.size(), c.decoder_layers));
   }
-  set_windows(windows, c);
+  set_layers(c, layers);
   return c;
 }
 

@@ -10,7 +10,7 @@ ModelConfig read(const JsonFields& f) {
   ModelConfig c = read_llama_kin(f, kKin);
   const int64_t window = f.integer_or_none("sliding_window", 4096);
   const auto absent = [&](int64_t) { return window > 0; };
-  read_windows(f, sliding_layers(f, c.decoder_layers, absent), window, c);
+  read_windows(f, read_sliding(f, c.decoder_layers, absent), window, c);
   return c;
 }
 

@@ -80,17 +80,4 @@ void write_part_rope(const RopeConfig& rope, JsonObject j) {
   j["partial_rotary_factor"] = rope.fraction;
 }
 
-void set_windows(const std::vector<int64_t>& windows, ModelConfig& c) {
-  if (windows.empty()) return;
-  c.layer.window = windows[0];
-  c.decoder_runs.clear();
-  for (size_t i = 1; i < windows.size(); ++i) {
-    if (windows[i] == windows[0]) continue;
-    LayerRun run{.first = static_cast<int64_t>(i), .count = 1, .layer = c.layer};
-    run.layer.window = windows[i];
-    while (i + 1 < windows.size() && windows[i + 1] == windows[i]) ++i, ++run.count;
-    c.decoder_runs.push_back(run);
-  }
-}
-
 }  // namespace plumb

@@ -39,7 +39,4 @@ void write_decoder(const ModelConfig& config, const DecoderKeys& keys, JsonObjec
 RopeConfig read_part_rope(const JsonFields& fields, double fraction);
 void write_part_rope(const RopeConfig& rope, JsonObject out);
 
-// Of each layer the window (0: none).
-void set_windows(const std::vector<int64_t>& windows, ModelConfig& config);
-
 }  // namespace plumb

@@ -21,7 +21,7 @@ ModelConfig read(const JsonFields& f) {
   const int64_t window = f.flag("use_sliding_window", false) ? f.integer_or_none("sliding_window", 4096) : 0;
   const int64_t first = f.integer("max_window_layers", 28);
   const auto absent = [&](int64_t i) { return window > 0 && i >= first; };
-  read_windows(f, sliding_layers(f, c.decoder_layers, absent), window, c);
+  read_windows(f, read_sliding(f, c.decoder_layers, absent), window, c);
   return c;
 }
 

@@ -48,7 +48,7 @@ ModelConfig read(const JsonFields& f) {
   const bool used = f.flag("use_sliding_window", false) && window > 0;
   const auto absent = [&](int64_t i) { return used && !rotary[i]; };
   size_t i = 0;
-  read_windows(f, sliding_layers(f, c.decoder_layers, absent), window, c,
+  read_windows(f, read_sliding(f, c.decoder_layers, absent), window, c,
                [&](LayerConfig& l, bool) { l.rotary = rotary[i++]; });
   return c;
 }

@@ -225,26 +225,6 @@ void write_llama_kin(const ModelConfig& c, const LlamaKin& kin, JsonObject j) {
   write_ids(c, j);
 }
 
-std::vector<bool> sliding_layers(const JsonFields& f, int64_t layers,
-                                 const std::function<bool(int64_t)>& absent) {
-  std::vector<bool> sliding;
-  if (!f.has("layer_types")) {
-    for (int64_t i = 0; i < std::min<int64_t>(layers, 100000); ++i) sliding.push_back(absent(i));
-    return sliding;
-  }
-  const std::vector<std::string> types = f.texts("layer_types");
-  if (static_cast<int64_t>(types.size()) != layers) f.wrong("layer_types", "one type for each layer");
-  for (const std::string& type : types) {
-    if (type != "sliding_attention" && type != "full_attention") {
-      throw Error(ErrorKind::unsupported,
-                  fmt::format("{}: layer_types has \"{}\"; plumb has sliding_attention and full_attention",
-                              f.name(), type));
-    }
-    sliding.push_back(type == "sliding_attention");
-  }
-  return sliding;
-}
-
 void read_windows(const JsonFields& f, const std::vector<bool>& sliding, int64_t window, ModelConfig& c,
                   const std::function<void(LayerConfig&, bool)>& change) {
   std::vector<LayerConfig> layers(sliding.size(), c.layer);
@@ -257,16 +237,12 @@ void read_windows(const JsonFields& f, const std::vector<bool>& sliding, int64_t
 }
 
 int64_t write_windows(const ModelConfig& c, JsonObject j) {
-  std::vector<std::string> types;
   int64_t any = 0;
-  for (int64_t i = 0; i < c.decoder_layers; ++i) {
-    const int64_t window = layer_config(c, Side::decoder, i).window;
-    types.emplace_back(window > 0 ? "sliding_attention" : "full_attention");
-    any = std::max(any, window);
-  }
+  for (int64_t i = 0; i < c.decoder_layers; ++i)
+    any = std::max(any, layer_config(c, Side::decoder, i).window);
   j["sliding_window"] = nullptr;
   if (any > 0) j["sliding_window"] = any;
-  j["layer_types"] = types;
+  write_sliding(c, j);
   return any;
 }
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "model/families.h"
+#include "model/decoder_fields.h"
 
 namespace plumb {
 
@@ -41,9 +41,6 @@ RopeConfig read_rope_object(const JsonFields& f, const JsonFields& rope, double 
 void write_rope(const RopeConfig& r, JsonObject j, bool fraction);
 void write_rope_object(const RopeConfig& r, JsonObject o);
 
-// Which layers attend within a window: what layer_types says, or `absent` where there is none.
-std::vector<bool> sliding_layers(const JsonFields& f, int64_t layers,
-                                 const std::function<bool(int64_t)>& absent);
 // Gives those layers the window, an error that names the key sliding_window if it is 0; then `change` to
 // each.
 void read_windows(const JsonFields& f, const std::vector<bool>& sliding, int64_t window, ModelConfig& c,
