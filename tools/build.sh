@@ -18,9 +18,10 @@ build_jobs() {
   echo $((cores < memory ? cores : memory))
 }
 
-# build FOLDER TARGET [CMAKE_ARGUMENT...]: a line at every tenth of the way; the whole output is in FOLDER/build.log.
+# build FOLDER TARGETS [CMAKE_ARGUMENT...]: a line at every tenth of the way; the whole output is in FOLDER/build.log.
+# TARGETS is one argument, with spaces between several.
 build() {
-  local folder="$1" target="$2" generator=(-G Ninja) launcher=()
+  local folder="$1" targets="$2" generator=(-G Ninja) launcher=()
   shift 2
   [[ ! -e "$folder/CMakeCache.txt" ]] || generator=()
   ! command -v ccache > /dev/null || launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
@@ -29,15 +30,15 @@ build() {
     tail -n 30 "$folder/build.log" >&2
     fail "cmake could not configure $folder (above; whole output in $folder/build.log)"
   fi
-  say "building $target in $folder"
-  if ! cmake --build "$folder" --target "$target" --parallel "$(build_jobs)" 2>&1 < /dev/null |
+  say "building $targets in $folder"
+  if ! cmake --build "$folder" --target $targets --parallel "$(build_jobs)" 2>&1 < /dev/null |
       tee -a "$folder/build.log" |
       awk 'match($0, /^\[[0-9]+\/[0-9]+\]/) {
              split(substr($0, 2, RLENGTH - 2), n, "/")
              if (int(10 * n[1] / n[2]) > tenth) { tenth = int(10 * n[1] / n[2]); print "   " n[1] " of " n[2] " steps"; fflush() }
            }'; then
     grep -n -m 1 -A 30 -E 'FAILED|rror' "$folder/build.log" >&2 || tail -n 30 "$folder/build.log" >&2
-    fail "the build of $target failed (above; whole output in $folder/build.log)"
+    fail "the build of $targets failed (above; whole output in $folder/build.log)"
   fi
 }
 
