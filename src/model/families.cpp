@@ -32,7 +32,7 @@ constexpr const Family* kFamilies[] = {
     &kStarCoder2,     &kPersimmon, &kNemotron,   &kMistral,    &kMinistral,  &kMinistral3, &kArcee,
     &kQwen2,          &kQwen3,     &kOlmo,       &kOlmo2,      &kExaone4,    &kSmolLm3,    &kSeedOss,
     &kHunyuanV1Dense, &kGranite,   &kGemma,      &kGemma2,     &kGemma3Text, &kErnie45,    &kHelium,
-    &kCohere,         &kCohere2};
+    &kCohere,         &kCohere2,   &kPhi3,       &kGlm,        &kGlm4};
 
 // Of no consequence to what a model computes when it runs.
 constexpr std::string_view kTrainingFields[] = {

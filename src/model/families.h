@@ -77,7 +77,7 @@ extern const Family kGptBigCode, kGptNeo, kGptJ, kGptNeoX, kOpt, kBloom, kMpt, k
     kStarCoder2, kPersimmon, kNemotron;
 extern const Family kLlama, kMistral, kMinistral, kMinistral3, kArcee, kQwen2, kQwen3, kOlmo, kOlmo2,
     kExaone4, kSmolLm3, kSeedOss, kHunyuanV1Dense, kGranite, kGemma, kGemma2, kGemma3Text, kErnie45, kHelium,
-    kCohere, kCohere2;
+    kCohere, kCohere2, kPhi3, kGlm, kGlm4;
 
 // Shared by the families' readers and writers.
 Activation activation_named(const JsonFields& fields, const char* key, const char* absent);

@@ -126,6 +126,47 @@ TEST(DecoderConfig, KindsOfOpt) {
   EXPECT_FALSE(config("opt", R"("enable_bias":false)").layer.ffn_bias);
 }
 
+// The name of the kind has been three ones; the length of the training stands beside the object.
+TEST(DecoderConfig, LongRopeOfPhi3) {
+  const auto of = [](const std::string& type, const std::string& more) {
+    return config(
+        "phi3", R"("max_position_embeddings":64,"rope_theta":50.0,"pad_token_id":0,"rope_scaling":{)" + type +
+                    R"(,"short_factor":[1,1,2,2],"long_factor":[1,2,3,4]})" + more);
+  };
+  const ModelConfig c = of(R"("type":"longrope")", R"(,"original_max_position_embeddings":16)");
+  EXPECT_EQ(of(R"("type":"su")", R"(,"original_max_position_embeddings":16)"), c);
+  EXPECT_EQ(of(R"("rope_type":"yarn")", R"(,"original_max_position_embeddings":16)"), c);
+  EXPECT_EQ(c.layer.rope.scaling, RopeScaling::longrope);
+  EXPECT_EQ(c.layer.rope.factor, 4);
+  EXPECT_EQ(c.layer.rope.base, 50);
+  EXPECT_EQ(c.layer.rope.long_factors, std::vector<double>({1, 2, 3, 4}));
+  EXPECT_TRUE(family_fits(c));
+  // What the object repeats is not read.
+  const ModelConfig silent = of(R"("type":"longrope","original_max_position_embeddings":16)", "");
+  EXPECT_EQ(silent.layer.rope.original_length, 4096);
+  EXPECT_EQ(silent.layer.rope.factor, 64.0 / 4096);
+  EXPECT_EQ(of(R"("type":"longrope","factor":3,"attention_factor":1.5)", "").layer.rope.attention_factor,
+            1.5);
+  EXPECT_NE(refusal(ErrorKind::unsupported, "phi3",
+                    R"("pad_token_id":0,"rope_scaling":{"type":"linear","factor":2})")
+                .find("rope_type"),
+            std::string::npos);
+}
+
+TEST(DecoderConfig, DefaultsOfGlm) {
+  const auto part = [](const char* more) {
+    return config("glm4", std::string(R"("pad_token_id":0)") + more).layer.rope.fraction;
+  };
+  EXPECT_EQ(part(""), 0.5);
+  EXPECT_EQ(part(R"(,"partial_rotary_factor":0.25)"), 0.25);
+  EXPECT_EQ(part(R"(,"rope_parameters":{"partial_rotary_factor":1})"), 1);
+  const ModelConfig c = config("glm", "", R"("num_hidden_layers":1)");
+  EXPECT_EQ(c.eos_ids, std::vector<int64_t>({151329, 151336, 151338}));
+  EXPECT_EQ(c.pad_id, 151329);
+  EXPECT_EQ(c.layer.head_dim, 128);
+  EXPECT_TRUE(c.layer.attention_bias && !c.layer.attention_output_bias);
+}
+
 TEST(DecoderConfig, WhatIsNotSupportedIsRefusedByName) {
   EXPECT_NE(refusal(ErrorKind::unsupported, "bloom", R"("apply_residual_connection_post_layernorm":true)")
                 .find("apply_residual_connection_post_layernorm"),
