@@ -29,19 +29,20 @@ void softcap_gradient_range(int64_t n, float cap, const float* x, const float* d
   });
 }
 
-// NaN stays NaN.
-void clamp_range(int64_t n, float limit, const float* x, float* y) {
+void clamp_range(int64_t n, Clamp by, const float* x, float* y) {
   for_lanes(n, [&](auto d, size_t i) HWY_ATTR {
-    const auto v = hn::LoadU(d, x + i), most = hn::Set(d, limit);
-    const auto bounded = hn::IfThenElse(hn::Gt(hn::Abs(v), most), hn::CopySign(most, v), v);
-    hn::StoreU(bounded, d, y + i);
+    const auto v = hn::LoadU(d, x + i), low = hn::Set(d, by.low), high = hn::Set(d, by.high);
+    const auto raised = hn::IfThenElse(hn::Lt(v, low), low, v);
+    const auto inside = hn::IfThenElse(hn::Gt(v, high), high, raised);
+    hn::StoreU(hn::Add(inside, hn::Set(d, by.offset)), d, y + i);
   });
 }
 
-void clamp_gradient_range(int64_t n, float limit, const float* x, const float* dy, float* dx, bool add) {
+void clamp_gradient_range(int64_t n, Clamp by, const float* x, const float* dy, float* dx, bool add) {
   for_lanes(n, [&](auto d, size_t i) HWY_ATTR {
-    const auto outside = hn::Gt(hn::Abs(hn::LoadU(d, x + i)), hn::Set(d, limit));
-    store(d, hn::IfThenZeroElse(outside, hn::LoadU(d, dy + i)), dx + i, add);
+    const auto v = hn::LoadU(d, x + i);
+    const auto inside = hn::And(hn::Ge(v, hn::Set(d, by.low)), hn::Le(v, hn::Set(d, by.high)));
+    store(d, hn::IfThenElseZero(inside, hn::LoadU(d, dy + i)), dx + i, add);
   });
 }
 
@@ -69,16 +70,15 @@ void softcap_backward(int64_t n, float cap, const float* x, const float* dy, flo
   });
 }
 
-void clamp_forward(int64_t n, float limit, const float* x, float* y) {
-  PLUMB_CHECK(limit > 0, "limit {}", limit);
+void clamp_forward(int64_t n, Clamp by, const float* x, float* y) {
   for_blocks(n, kBlockFloats, [&](int64_t, int64_t first, int64_t last) {
-    HWY_DYNAMIC_DISPATCH(clamp_range)(last - first, limit, x + first, y + first);
+    HWY_DYNAMIC_DISPATCH(clamp_range)(last - first, by, x + first, y + first);
   });
 }
 
-void clamp_backward(int64_t n, float limit, const float* x, const float* dy, float* dx, bool add) {
+void clamp_backward(int64_t n, Clamp by, const float* x, const float* dy, float* dx, bool add) {
   for_blocks(n, kBlockFloats, [&](int64_t, int64_t first, int64_t last) {
-    HWY_DYNAMIC_DISPATCH(clamp_gradient_range)(last - first, limit, x + first, dy + first, dx + first, add);
+    HWY_DYNAMIC_DISPATCH(clamp_gradient_range)(last - first, by, x + first, dy + first, dx + first, add);
   });
 }
 

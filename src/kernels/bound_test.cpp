@@ -30,22 +30,28 @@ TEST(Bound, SoftcapAndItsGradient) {
 
 TEST(Bound, ClampAndItsGradient) {
   for_each_target([] {
-    for (const int64_t n : {1, 17, 20000}) {
-      const auto x = random_array(n, 3), g = random_array(n, 4);
+    for (const int64_t n : {2, 17, 20000}) {
+      auto x = random_array(n, 3);
+      x[0] = -0.5, x[1] = 0.75;  // the bounds themselves
+      const auto g = random_array(n, 4);
       std::vector<double> y(n), dx(n);
       for (int64_t i = 0; i < n; ++i) {
-        y[i] = std::min(0.5, std::max(-0.5, x[i]));
-        dx[i] = std::abs(x[i]) > 0.5 ? 0 : g[i];
+        y[i] = std::min(0.75, std::max(-0.5, x[i])) + 0.25;
+        dx[i] = x[i] < -0.5 || x[i] > 0.75 ? 0 : g[i];
       }
       Floats in(x), dy(g), out(n), grad(n);
-      clamp_forward(n, 0.5f, in.data(), out.data());
-      expect_close(out, y, 0, "y");
-      clamp_backward(n, 0.5f, in.data(), dy.data(), grad.data(), false);
+      const Clamp by{-0.5f, 0.75f, 0.25f};
+      clamp_forward(n, by, in.data(), out.data());
+      expect_close(out, y, 1e-7, "y");
+      clamp_backward(n, by, in.data(), dy.data(), grad.data(), false);
       expect_close(grad, dx, 0, "dx");
+      clamp_backward(n, by, in.data(), dy.data(), grad.data(), true);
+      for (double& v : dx) v *= 2;
+      expect_close(grad, dx, 0, "dx added");
     }
   });
   float nan = std::nanf("");
-  clamp_forward(1, 0.5f, &nan, &nan);
+  clamp_forward(1, {-0.5f, 0.5f}, &nan, &nan);
   EXPECT_TRUE(std::isnan(nan));
 }
 

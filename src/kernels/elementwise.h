@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "base/random.h"
 #include "tensor/dtype.h"
@@ -75,9 +76,14 @@ void dropout(const Dropout& a);  // dropout.cpp
 void softcap_forward(int64_t n, float cap, const float* x, float* y);
 void softcap_backward(int64_t n, float cap, const float* x, const float* dy, float* dx, bool add);
 
-// y = x within +-limit, and dx = dy where x is, else 0, or += with add. bound.cpp
-void clamp_forward(int64_t n, float limit, const float* x, float* y);
-void clamp_backward(int64_t n, float limit, const float* x, const float* dy, float* dx, bool add);
+// y = min(max(x, low), high) + offset, and dx = dy where low <= x <= high, else 0, or += with add. NaN stays
+// NaN. bound.cpp
+struct Clamp {
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+  float offset = 0;
+};
+void clamp_forward(int64_t n, Clamp by, const float* x, float* y);
+void clamp_backward(int64_t n, Clamp by, const float* x, const float* dy, float* dx, bool add);
 
 // Between f32, bf16 and f16, rounded to nearest even; NaN stays NaN, what is too large becomes infinity. Same
 // type: a copy. The arrays do not overlap.

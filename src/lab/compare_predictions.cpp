@@ -9,6 +9,7 @@
 #include "lab/model_words.h"
 #include "lab/trace_attention.h"
 #include "nn/depth.h"
+#include "nn/feed_forward.h"
 #include "nn/rotary.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
@@ -50,9 +51,10 @@ Tensor hidden_of(const Predictor& p, const Within& w) {
   const std::string& module = w.name.module;
   const LayerConfig& c = w.layer;
   if (Tensor inner = p.observed.value(module, "inner"); inner.defined()) return inner;
-  const Tensor up = p.observed.value(module, "up"), gate = p.observed.value(module, "gate");
+  Tensor up = p.observed.value(module, "up"), gate = p.observed.value(module, "gate");
   Context context;
   if (!up.defined()) return {};
+  if (c.ffn_limit != 0 || c.up_offset != 0) bound(context, c.ffn_limit, c.up_offset, gate, up);
   return c.gated ? ops::gated(context, gate, up, c.activation) : ops::activation(context, up, c.activation);
 }
 

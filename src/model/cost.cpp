@@ -90,6 +90,8 @@ int64_t kept_numbers(const ModelConfig& config, Side side, int64_t index) {
   if (f.unit) kept += sublayers * config.width + (cross ? 4 : 2) * q + hidden * (c.gated ? 2 : 1);
   const int64_t keys = c.kv_heads * c.head_dim;
   if (c.qkv_limit > 0) kept += (cross ? 2 : 1) * (q + keys + c.kv_heads * c.value_dim);  // what was cut off
+  // What was cut off, beside what is left of it; a shift alone keeps what it shifted, too.
+  if (c.ffn_limit != 0 || c.up_offset != 0) kept += hidden * (c.ffn_limit != 0 ? 2 : 1);
   if (c.qk_norm == QkNorm::own_gains) kept += q + keys;
   if (f.norm_inner) kept += (cross ? 2 : 1) * heads + 2 * hidden;
   return kept;

@@ -26,13 +26,13 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 }
 
 constexpr const Family* kFamilies[] = {
-    &kPlumbline,      &kGpt2,      &kLlama,      &kBert,       &kMarian,     &kMixtral,    &kQwen2Moe,
-    &kQwen3Moe,       &kOlmoe,     &kDeepseekV2, &kDeepseekV3, &kGptBigCode, &kGptNeo,     &kGptJ,
-    &kGptNeoX,        &kOpt,       &kBloom,      &kMpt,        &kFalcon,     &kPhi,        &kStableLm,
-    &kStarCoder2,     &kPersimmon, &kNemotron,   &kMistral,    &kMinistral,  &kMinistral3, &kArcee,
-    &kQwen2,          &kQwen3,     &kOlmo,       &kOlmo2,      &kExaone4,    &kSmolLm3,    &kSeedOss,
-    &kHunyuanV1Dense, &kGranite,   &kGemma,      &kGemma2,     &kGemma3Text, &kErnie45,    &kHelium,
-    &kCohere,         &kCohere2,   &kPhi3,       &kGlm,        &kGlm4};
+    &kPlumbline,  &kGpt2,     &kLlama,          &kBert,      &kMarian,     &kMixtral,    &kQwen2Moe,
+    &kQwen3Moe,   &kOlmoe,    &kGraniteMoe,     &kGptOss,    &kDeepseekV2, &kDeepseekV3, &kGptBigCode,
+    &kGptNeo,     &kGptJ,     &kGptNeoX,        &kOpt,       &kBloom,      &kMpt,        &kFalcon,
+    &kPhi,        &kStableLm, &kStarCoder2,     &kPersimmon, &kNemotron,   &kMistral,    &kMinistral,
+    &kMinistral3, &kArcee,    &kQwen2,          &kQwen3,     &kOlmo,       &kOlmo2,      &kExaone4,
+    &kSmolLm3,    &kSeedOss,  &kHunyuanV1Dense, &kGranite,   &kGemma,      &kGemma2,     &kGemma3Text,
+    &kErnie45,    &kHelium,   &kCohere,         &kCohere2,   &kPhi3,       &kGlm,        &kGlm4};
 
 // Of no consequence to what a model computes when it runs.
 constexpr std::string_view kTrainingFields[] = {
@@ -170,6 +170,15 @@ void check_class(const Family& f, const JsonFields& fields) {
                           classes[0], f.type, f.architecture));
 }
 
+void refuse_quantized(const JsonFields& fields) {
+  if (!fields.has("quantization_config")) return;
+  const std::string method = fields.object("quantization_config").text("quant_method", "other numbers");
+  throw Error(ErrorKind::unsupported,
+              fmt::format("{}: quantization_config says that weights are stored as {}; plumb reads F32, F16 "
+                          "and BF16: take the model in one of these",
+                          fields.name(), method));
+}
+
 }  // namespace
 
 std::span<const Family* const> families() {
@@ -234,7 +243,7 @@ ModelConfig read_config(const std::string& text, const std::string& name) try {
     return config;
   }
   check_class(f, fields);
-  refuse_unless(fields, "quantization_config", nullptr);
+  refuse_quantized(fields);
   ModelConfig config = f.read(fields);
   if (fields.has(kTrainingKey)) {
     set_fields(fields.raw(kTrainingKey), kTrainingKey, kTrainingFields, config);

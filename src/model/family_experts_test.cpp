@@ -34,6 +34,16 @@ TEST(ExpertFamilies, WrittenAndReadIsTheSame) {
       {"qwen3_moe", R"("num_experts":9,"mlp_only_layers":[1],"attention_bias":true,"norm_topk_prob":true)"},
       {"qwen3_moe", R"("num_local_experts":9,"use_sliding_window":true,"sliding_window":4)"},
       {"olmoe", R"("num_experts":9,"norm_topk_prob":true,"attention_bias":true)"},
+      {"granitemoe", ""},
+      {"granitemoe",
+       R"("attention_multiplier":0.3,"residual_multiplier":0.7,"embedding_multiplier":3,)"
+       R"("logits_scaling":7,"attention_bias":true,"num_local_experts":5,"num_experts_per_tok":3)"},
+      {"gpt_oss", ""},
+      {"gpt_oss",
+       R"("num_local_experts":6,"swiglu_limit":0.5,"sliding_window":5,"attention_bias":false,)"
+       R"("layer_types":["full_attention","full_attention","sliding_attention"],"rope_theta":7.0)"},
+      {"gpt_oss",
+       R"("layer_types":["full_attention","full_attention","full_attention"],"sliding_window":null)"},
       {"deepseek_v2", R"("q_lora_rank":null,"n_routed_experts":8,"attention_bias":true)"},
       {"deepseek_v2",
        R"("n_routed_experts":8,"topk_method":"group_limited_greedy","n_group":4,"topk_group":3,)"
@@ -87,7 +97,28 @@ TEST(ExpertFamilies, AbsentIsNotNull) {
   EXPECT_EQ(config("mixtral", R"("rope_theta":500.0)").layer.rope.base, 500);
 }
 
+TEST(ExpertFamilies, GptOssTurnsByYarnUnlessTold) {
+  const RopeConfig usual = config("gpt_oss").layer.rope;
+  EXPECT_EQ(usual.scaling, RopeScaling::yarn);
+  EXPECT_EQ(usual.base, 150000);
+  EXPECT_EQ(usual.factor, 32);
+  EXPECT_EQ(usual.original_length, 4096);
+  EXPECT_FALSE(usual.truncate);
+  RopeConfig other = usual;
+  other.base = 500;
+  EXPECT_EQ(config("gpt_oss", R"("rope_theta":500.0)").layer.rope, other);
+  const RopeConfig plain = config("gpt_oss", R"("rope_parameters":{"rope_type":"default"})").layer.rope;
+  EXPECT_EQ(plain.scaling, RopeScaling::none);
+  EXPECT_EQ(plain.base, 150000);
+  const ModelConfig c = config("gpt_oss");
+  EXPECT_EQ(layer_config(c, Side::decoder, 0).window, 128);
+  EXPECT_EQ(layer_config(c, Side::decoder, 1).window, 0);
+}
+
 TEST(ExpertFamilies, WhatIsNotSupportedIsNamed) {
+  refused("gpt_oss", R"("swiglu_alpha":1.5)", "swiglu_alpha is 1.5");
+  refused("gpt_oss", R"("quantization_config":{"quant_method":"mxfp4"})", "weights are stored as mxfp4");
+  refused("gpt_oss", R"("swiglu_limit":-1)", "ffn_limit is -1", ErrorKind::config);
   refused("deepseek_v2", R"("topk_method":"noaux_tc")", "topk_method \"noaux_tc\"");
   refused("deepseek_v2", R"("mlp_bias":true)", "mlp_bias");
   refused("qwen2_moe", R"("layer_types":["sliding_attention","full_attention","full_attention"])",

@@ -250,6 +250,11 @@ TEST_F(ModelFolder, TensorsThatDoNotFitAreNamed) {
   expect_refused("\"" + qkv + "\" has the shape (24, 8), but by config.json it is (8, 24)");
 
   list = good;
+  list.push_back({"h.1.mlp.down_proj_blocks", Tensor::zeros({2, 3}, DType::u8), DType::u8});
+  write_safetensors(weights(), list);
+  expect_refused("tensor \"h.1.mlp.down_proj_blocks\" is part of a matrix in MXFP4");
+
+  list = good;
   list.push_back({"h.1.attn.c_attn.weight", named(list, qkv).value, DType::f32});
   write_safetensors(weights(), list);
   expect_refused("is there twice");

@@ -516,6 +516,17 @@ class Model {
       h.v[i] *= w_.get(name)[i % h.width] * std::sqrt(static_cast<Real>(c_.width));
   }
 
+  // The gate at most the limit, up within it and moved.
+  static void bound(const LayerConfig& l, Matrix<S>& gate, Matrix<S>& up) {
+    for (S& v : gate.v) {
+      if (l.ffn_limit > 0 && real(v) > l.ffn_limit) v = l.ffn_limit;
+    }
+    for (S& v : up.v) {
+      if (l.ffn_limit > 0 && std::abs(real(v)) > l.ffn_limit) v = real(v) > 0 ? l.ffn_limit : -l.ffn_limit;
+      v += l.up_offset;
+    }
+  }
+
   Matrix<S> feed_forward(const Matrix<S>& x, const std::string& name, const LayerConfig& l,
                          bool inner) const {
     const bool fused = l.gated && l.gate_up_fused;
@@ -528,6 +539,7 @@ class Model {
     if (l.gated) {
       Matrix<S> gate = fused ? columns(both, 0, l.ffn_width) : linear(x, name + ".gate", l.ffn_width, false);
       scale_hidden(gate, name + ".gate_scale");
+      bound(l, gate, h);
       for (size_t i = 0; i < h.v.size(); ++i) h.v[i] *= act(gate.v[i], l.activation);
     } else {
       for (S& value : h.v) value = act(value, l.activation);

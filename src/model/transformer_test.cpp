@@ -274,6 +274,15 @@ std::vector<Case> cases() {
     c.layer.placement = Placement::ngpt;
     c.layer.experts = 3;
   }));
+  for (const bool fused : {false, true}) {
+    all.push_back(with(fused ? "bounded gate and up fused" : "bounded gate, up moved", [&](ModelConfig& c) {
+      c.layer.gate_up_fused = c.layer.ffn_bias = fused;
+      c.layer.ffn_limit = 0.4;
+      c.layer.up_offset = fused ? 1 : -0.3;
+      c.layer.activation = Activation::gelu_sigmoid;
+    }));
+  }
+  all.push_back(with("up moved, unbounded", [](ModelConfig& c) { c.layer.up_offset = 1; }));
   for (const Router r : {Router::softmax, Router::sigmoid}) {
     all.push_back(with("experts " + enum_name(r), [&](ModelConfig& c) {
       c.layer.experts = 4;

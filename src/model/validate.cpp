@@ -148,7 +148,6 @@ void refuse_unbuilt(const ModelConfig& config, const LayerConfig& c) {
   const auto refuse = [](const char* name, bool set) {
     if (set) throw Error(ErrorKind::unsupported, fmt::format("{} is not supported yet", name));
   };
-  refuse("ffn_limit", c.ffn_limit != 0 || c.up_offset != 0);
   refuse("head", config.head != Head::none && config.head != Head::language_model);
   refuse("labels", !config.labels.empty());
 }
@@ -306,6 +305,14 @@ void validate_mixing(const SublayerFormula& f, const LayerConfig& c, const std::
     fail(fmt::format("parallel{} does not go with several streams (mixing)", at));
 }
 
+void validate_bounds(const LayerConfig& c, const std::string& at) {
+  if (!(c.ffn_limit >= 0)) fail(fmt::format("ffn_limit is {}{}, and can't be negative", c.ffn_limit, at));
+  in_range("ffn_limit" + at, c.ffn_limit);
+  in_range("up_offset" + at, c.up_offset);
+  if ((c.ffn_limit != 0 || c.up_offset != 0) && !c.gated)
+    fail(fmt::format("ffn_limit and up_offset{} are for a gated feed-forward", at));
+}
+
 void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   const LayerConfig& given = layer_config(config, side, index);
   const LayerConfig c = resolved_layer(config, side, index);
@@ -316,6 +323,7 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   if (config.positions == Positions::rope && c.rotary) validate_scaling(c.rope, rotary_dim(c), at);
   validate_logits(config, c, at);
   validate_experts(c, at);
+  validate_bounds(c, at);
   if (c.ffn_width <= 0) fail(fmt::format("ffn_width is {}{}, and has to be at least 1", c.ffn_width, at));
   if (c.gate_up_fused && !c.gated) fail(fmt::format("gate_up_fused{} is set without gated", at));
   at_most("ffn_width", c.ffn_width, 1 << 24);

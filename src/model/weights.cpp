@@ -22,6 +22,11 @@ bool used_as_stored(const Parameter& p) {
   return p.role == Role::matrix || p.role == Role::embedding;
 }
 
+// How GPT-OSS is published: blocks of 4-bit numbers and their scales, of which config.json may say nothing.
+bool is_mxfp4(const TensorFile::Entry& entry) {
+  return entry.dtype == DType::u8 && (entry.name.ends_with("_blocks") || entry.name.ends_with("_scales"));
+}
+
 class Loader {
  public:
   Loader(const ModelConfig& config, const ParameterTable& table)
@@ -34,6 +39,12 @@ class Loader {
       replaced_.push_back({other, &file, &entry});
     } else if (Parameter* original = names_.copy_of(entry.name)) {
       copies_.push_back({original, file.path(), entry.name, file.tensor(entry)});
+    } else if (is_mxfp4(entry)) {
+      throw Error(
+          ErrorKind::unsupported,
+          fmt::format("{}: tensor {} is part of a matrix in MXFP4; plumb reads weights in F32, F16 and "
+                      "BF16",
+                      file.path(), quote_json(entry.name)));
     } else if (!names_.ignored(entry.name)) {
       throw Error(ErrorKind::file,
                   fmt::format("{}: tensor {} {} has no place in the {} model that config.json describes",

@@ -99,7 +99,8 @@ Tensor MultiHeadAttention::head_normed(Context& context, const Tensor& x, const 
 }
 
 Tensor MultiHeadAttention::limited(Context& context, const Tensor& x) const {
-  return limit_ > 0 ? ops::clamp(context, x, limit_) : x;
+  const auto limit = static_cast<float>(limit_);
+  return limit > 0 ? ops::clamp(context, x, {.low = -limit, .high = limit}) : x;
 }
 
 // Queries and keys are clamped behind the norm that they have, unless that comes after the rotation.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ops/bound.h"
 #include "ops/embedding.h"
 
 namespace plumb {
@@ -13,10 +14,22 @@ std::vector<Linear::Part> parts_of(size_t count, int64_t hidden, double gain) {
 
 }  // namespace
 
+void bound(Context& context, double limit, double offset, Tensor& gate, Tensor& up) {
+  Clamp of_up{.offset = static_cast<float>(offset)};
+  if (limit != 0) {
+    of_up.high = static_cast<float>(limit);
+    of_up.low = -of_up.high;
+    gate = ops::clamp(context, gate, {.high = of_up.high});
+  }
+  up = ops::clamp(context, up, of_up);
+}
+
 FeedForward::FeedForward(const Builder& b, const LayerConfig& c, const SublayerFormula& formula,
                          int64_t hidden)
     : name_(b.prefix),
       activation_(c.activation),
+      limit_(c.ffn_limit),
+      up_offset_(c.up_offset),
       fused_(c.gated && c.gate_up_fused),
       up_(b.child(fused_ ? "gate_up" : "up"), {b.config.width, parts_of(fused_ ? 2 : 1, hidden, formula.beta),
                                                c.ffn_bias, formula.reparam, from_stream(formula)}),
@@ -41,7 +54,7 @@ FeedForward::Hidden FeedForward::project(Context& context, const Tensor& x) cons
     return {gate_ ? gate_->forward(context, x) : Tensor(), up};
   }
   const Tensor both = up_.forward(context, x);
-  if (!up_scale_ && !closely(context)) return {both, {}};
+  if (!up_scale_ && !closely(context) && !is_bounded()) return {both, {}};
   const int64_t width = both.width() / 2;
   const auto parts = ops::split_columns(context, both, {width, width});
   return {parts[0], parts[1]};
@@ -61,6 +74,7 @@ Tensor FeedForward::forward(Context& context, const Tensor& x) const {
   if (gate_scale_) gate = gate_scale_->forward(context, gate);
   if (gated) observe_closely(context, name_, "gate", gate);
   observe_closely(context, name_, "up", up);
+  if (is_bounded()) bound(context, limit_, up_offset_, gate, up);
   if (gated && !norm_inner_) return ops::gated_linear(context, gate, up, activation_, down_.weights(context));
   const Tensor hidden =
       gated ? ops::gated(context, gate, up, activation_) : ops::activation(context, up, activation_);

@@ -9,6 +9,9 @@
 
 namespace plumb {
 
+// GPT-OSS: gate at most `limit` (0: none), up within it and moved by `offset`. (..., F) each.
+void bound(Context& context, double limit, double offset, Tensor& gate, Tensor& up);
+
 class FeedForward {
  public:
   FeedForward(const Builder& b, const LayerConfig& c, const SublayerFormula& formula, int64_t hidden);
@@ -21,9 +24,11 @@ class FeedForward {
     Tensor gate, up;
   };
   Hidden project(Context& context, const Tensor& x) const;
+  bool is_bounded() const { return limit_ != 0 || up_offset_ != 0; }
 
   std::string name_;
   Activation activation_;
+  double limit_, up_offset_;
   bool fused_;  // up_ is gate's rows, then its own
   std::optional<Linear> gate_;
   Linear up_;

@@ -1,26 +1,22 @@
 #include "ops/bound.h"
 
-#include "kernels/elementwise.h"
-
 namespace plumb::ops {
 namespace {
 
-struct Kernels {
-  void (*forward)(int64_t n, float bound, const float* x, float* y);
-  void (*backward)(int64_t n, float bound, const float* x, const float* dy, float* dx, bool add);
-};
-
-Tensor bounded(Context& context, const Tensor& x, double by, Kernels kernels) {
-  const auto bound = static_cast<float>(by);
+// What two kernels make of x, number by number, as `by` says.
+template <class By>
+Tensor bounded(Context& context, const Tensor& x, const By& by,
+               void (*forward)(int64_t n, By by, const float* x, float* y),
+               void (*backward)(int64_t n, By by, const float* x, const float* dy, float* dx, bool add)) {
   Tensor y = Tensor::empty(x.shape());
-  kernels.forward(x.numel(), bound, x.f32(), y.f32());
+  forward(x.numel(), by, x.f32(), y.f32());
   if (!context.records(x)) return y;
   y.set_requires_grad();
-  context.tape->record([x, bound, kernels, result = y.gradient()] {
+  context.tape->record([x, by, backward, result = y.gradient()] {
     const float* dy = arrived(result);
     if (!dy) return;
     const GradientTarget dx = gradient_target(x);
-    kernels.backward(x.numel(), bound, x.f32(), dy, dx.data, dx.add);
+    backward(x.numel(), by, x.f32(), dy, dx.data, dx.add);
   });
   return y;
 }
@@ -28,11 +24,11 @@ Tensor bounded(Context& context, const Tensor& x, double by, Kernels kernels) {
 }  // namespace
 
 Tensor softcap(Context& context, const Tensor& x, double cap) {
-  return bounded(context, x, cap, {softcap_forward, softcap_backward});
+  return bounded<float>(context, x, static_cast<float>(cap), softcap_forward, softcap_backward);
 }
 
-Tensor clamp(Context& context, const Tensor& x, double limit) {
-  return bounded(context, x, limit, {clamp_forward, clamp_backward});
+Tensor clamp(Context& context, const Tensor& x, const Clamp& by) {
+  return bounded<Clamp>(context, x, by, clamp_forward, clamp_backward);
 }
 
 }  // namespace plumb::ops

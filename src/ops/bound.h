@@ -1,6 +1,7 @@
 // Bounds on the numbers of an activation.
 #pragma once
 
+#include "kernels/elementwise.h"
 #include "ops/context.h"
 
 namespace plumb::ops {
@@ -8,7 +9,7 @@ namespace plumb::ops {
 // cap tanh(x / cap), number by number; Gemma 2, 2408.00118.
 Tensor softcap(Context& context, const Tensor& x, double cap);
 
-// x within +-limit; what is cut off takes no gradient. MPT, OLMo.
-Tensor clamp(Context& context, const Tensor& x, double limit);
+// min(max(x, low), high) + offset; what is cut off takes no gradient.
+Tensor clamp(Context& context, const Tensor& x, const Clamp& by);
 
 }  // namespace plumb::ops
