@@ -81,7 +81,11 @@ enum class Head {
   language_model,  // of an encoder, that means masked tokens
   sequence_classification,
   token_classification,
+  question_answering,  // of each token, how likely an answer starts there, and ends there
 };
+// What is told of a sequence: one class, any number of classes, or numbers. by_targets: what it is trained on
+// says it.
+enum class Problem { by_targets, single_label, multi_label, regression };
 
 // Rotary positions: pair i of a head's dims turns by position * frequency i; Su 2021, 2104.09864.
 struct RopeConfig {
@@ -203,7 +207,8 @@ struct ModelConfig {
   bool shared_embeddings = true;   // encoder and decoder read one table
   bool tied_embeddings = true;     // the head is the embedding
   Head head = Head::language_model;
-  std::vector<std::string> labels;  // names of the classes
+  std::vector<std::string> labels;  // names of the classes, of a head that tells them
+  Problem problem = Problem::by_targets;
   bool head_bias = false;
   double logits_scale = 1;
   double logits_softcap = 0;    // as attention_softcap
@@ -214,6 +219,7 @@ struct ModelConfig {
   double dropout = 0;            // on every branch before it is added
   double attention_dropout = 0;  // on attention weights
   double embedding_dropout = 0;
+  double head_dropout = 0;   // on what a head over classes reads
   std::optional<Init> init;  // unset: what the placement says
   double init_std = 0.02;
   bool unit_embeddings = false;  // token vectors are kept at length 1 (FixNorm, 1910.05895)

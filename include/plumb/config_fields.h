@@ -72,7 +72,11 @@ struct EnumNames<Init> {
 template <>
 struct EnumNames<Head> {
   static constexpr std::array names{"none", "language-model", "sequence-classification",
-                                    "token-classification"};
+                                    "token-classification", "question-answering"};
+};
+template <>
+struct EnumNames<Problem> {
+  static constexpr std::array names{"by-targets", "single-label", "multi-label", "regression"};
 };
 template <>
 struct EnumNames<Activation> {
@@ -206,6 +210,7 @@ void visit(Config& c, Visitor&& v) {
   v("tied_embeddings", c.tied_embeddings, "the head is the token table");
   v("head", c.head, "what the last hidden state is turned into");
   v("labels", c.labels, "names of the classes");
+  v("problem", c.problem, "what is told of a sequence: one class, several, or numbers");
   v("logits_scale", c.logits_scale, "factor on the logits");
   v("logits_softcap", c.logits_softcap, "bound on the logits, by tanh (0: none)");
   v("head_bias", c.head_bias, "bias on the logits");
@@ -215,6 +220,7 @@ void visit(Config& c, Visitor&& v) {
   v("dropout", c.dropout, "dropout on every branch before the add");
   v("attention_dropout", c.attention_dropout, "dropout on attention weights");
   v("embedding_dropout", c.embedding_dropout, "dropout on embeddings");
+  v("head_dropout", c.head_dropout, "dropout on what a head over classes reads");
   v("init", c.init, "how matrices are drawn (unset: what the placement says)");
   v("init_std", c.init_std, "standard deviation of the normal init");
   v("unit_embeddings", c.unit_embeddings, "token vectors are kept at length 1 (FixNorm)");

@@ -36,8 +36,8 @@ constexpr const Family* kFamilies[] = {
 
 // Of no consequence to what a model computes when it runs.
 constexpr std::string_view kTrainingFields[] = {
-    "dropout",    "attention_dropout", "embedding_dropout", "init",    "init_std",
-    "router_aux", "router_aux_joint",  "pad_untrained",     "mask_id", "unit_embeddings"};
+    "dropout",    "attention_dropout", "embedding_dropout", "head_dropout", "init",           "init_std",
+    "router_aux", "router_aux_joint",  "pad_untrained",     "mask_id",      "unit_embeddings"};
 constexpr const char* kTrainingKey = "plumb_training";
 
 bool is_training_field(std::string_view name) {

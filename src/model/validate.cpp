@@ -150,6 +150,7 @@ void refuse_unbuilt(const ModelConfig& config, const LayerConfig& c) {
   };
   refuse("head", config.head != Head::none && config.head != Head::language_model);
   refuse("labels", !config.labels.empty());
+  refuse("problem", config.problem != Problem::by_targets);
 }
 
 // Latent attention is a kind of its own: what it has no place for is refused.
@@ -426,6 +427,7 @@ void validate(const ModelConfig& c) {
   probability("dropout", c.dropout);
   probability("attention_dropout", c.attention_dropout);
   probability("embedding_dropout", c.embedding_dropout);
+  probability("head_dropout", c.head_dropout);
   if (!(c.init_std > 0)) fail(fmt::format("init_std is {}, and has to be positive", c.init_std));
   in_range("init_std", c.init_std);
   in_range("embedding_scale", c.embedding_scale);
