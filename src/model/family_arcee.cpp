@@ -1,29 +1,28 @@
 // Arcee AFM: LLaMA with a squared ReLU in place of the gate.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "arcee",
-                        .width = 2560,
-                        .ffn_width = 18432,
-                        .max_length = 4096,
-                        .activation = "relu2",
-                        .eps = 1e-5,
-                        .bos = 128000,
-                        .eos = 128001,
-                        .attention_bias_key = "attention_bias",
-                        .output_bias_key = "attention_bias",
-                        .ffn_bias_key = "mlp_bias"};
+constexpr DecoderKeys kKeys{
+    .attention_bias = "attention_bias", .output_bias = "attention_bias", .ffn_bias = "mlp_bias"};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
-  c.layer.gated = false;
-  return c;
+  return read_decoder(f, {.type = "arcee",
+                          .width = 2560,
+                          .ffn_width = 18432,
+                          .max_length = 4096,
+                          .norm_eps = 1e-5,
+                          .activation = "relu2",
+                          .gated = false,
+                          .bos_id = 128000,
+                          .eos_id = 128001,
+                          .keys = kKeys});
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
 }
 
 }  // namespace

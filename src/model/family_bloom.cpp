@@ -1,26 +1,37 @@
 // BLOOM (Scao et al. 2022, 2211.05100): pre-norm with ALiBi and a norm on the embeddings.
-#include "model/families.h"
-#include "model/family_parts.h"
+#include "model/decoder_fields.h"
 
 namespace plumb {
 namespace {
 
 // The length is for the trainer alone: nothing in the model bounds it.
-constexpr DecoderKeys kKeys{.type = "bloom",
-                            .vocab_size = 250880,
-                            .width = {"hidden_size", 64},
-                            .length = {"seq_length", 2048},
-                            .layers = {"n_layer", 2},
-                            .heads = {"n_head", 8},
-                            .ffn = {},
-                            .eps = {"layer_norm_epsilon", 1e-5},
-                            .activation = {nullptr, "gelu_new"},
-                            .dropout = {"hidden_dropout", 0},
-                            .bos = 1,
-                            .eos = 2};
+constexpr DecoderKeys kKeys{.layers = "n_layer",
+                            .heads = "n_head",
+                            .max_length = "seq_length",
+                            .kv_heads = nullptr,
+                            .head_dim = nullptr,
+                            .ffn_width = nullptr,
+                            .norm_eps = "layer_norm_epsilon",
+                            .activation = nullptr,
+                            .dropout = "hidden_dropout",
+                            .rope = RopeKeys::none};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "bloom",
+                                   .vocab_size = 250880,
+                                   .width = 64,
+                                   .layers = 2,
+                                   .heads = 8,
+                                   .ffn_width = 0,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "gelu_new",
+                                   .gated = false,
+                                   .tied = true,
+                                   .padding_row = false,
+                                   .bos_id = 1,
+                                   .eos_id = 2,
+                                   .keys = kKeys});
   c.width = f.integer("n_embed", c.width);
   c.positions = Positions::alibi;
   c.embedding_norm = true;
@@ -31,7 +42,7 @@ ModelConfig read(const JsonFields& f) {
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_decoder(c, kKeys, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
   j["apply_residual_connection_post_layernorm"] = false;
 }
 

@@ -61,6 +61,21 @@ TEST(DecoderConfig, PartsOfAHeadThatAreRotated) {
             std::string::npos);
 }
 
+// What the reference's classes read beside their own fields, and what they never read.
+TEST(DecoderConfig, KeysThatNoClassDeclares) {
+  for (const char* type : {"cohere2", "olmo2", "qwen2", "phi3"}) {
+    const ModelConfig c = config(type, R"("head_dim":6,"num_key_value_heads":2,"pad_token_id":0)");
+    EXPECT_EQ(resolved_layer(c, Side::decoder, 0).head_dim, 6) << type;
+  }
+  EXPECT_EQ(config("llama", R"("partial_rotary_factor":0.5)").layer.rope.fraction, 1);
+  EXPECT_EQ(config("ministral3", R"("rope_theta":5.0,"num_key_value_heads":1)").layer.rope.base, 1e6)
+      << "which its default object has";
+  EXPECT_NE(refusal(ErrorKind::unsupported, "llama",
+                    R"("partial_rotary_factor":0.5,"rope_scaling":{"type":"linear","factor":2})")
+                .find("partial_rotary_factor"),
+            std::string::npos);
+}
+
 TEST(DecoderConfig, WindowsOfGptNeoByLayer) {
   const auto windows = [](const ModelConfig& c) {
     std::vector<int64_t> list;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "model/decoder_fields.h"
+#include "model/rope_fields.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -17,6 +18,12 @@ struct Sizes {
 };
 
 void read_attention(const JsonFields& f, LayerConfig& l) {
+  const JsonFields rope = rope_object(f);
+  if (l.rope.scaling == RopeScaling::yarn) {  // whose factors are on the attention's scale, too
+    l.rope.attention_factor = rope.number("attention_factor", 0);
+    l.rope.mscale = rope.number("mscale", 0);
+    l.rope.mscale_all = rope.number("mscale_all_dim", 0);
+  }
   if (l.kv_heads != l.heads && l.kv_heads != 0) {
     throw Error(ErrorKind::unsupported,
                 fmt::format("{}: num_key_value_heads is {}, and latent attention has as many as the {} heads",

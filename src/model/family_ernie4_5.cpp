@@ -1,35 +1,38 @@
 // ERNIE 4.5 (dense): LLaMA whose neighbouring dims are rotated.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "ernie4_5",
-                        .vocab_size = 103424,
-                        .width = 1024,
-                        .ffn_width = 3072,
-                        .layers = 18,
-                        .heads = 16,
-                        .kv_heads = 2,
-                        .head_dim = 128,
-                        .max_length = 131072,
-                        .eps = 1e-5,
-                        .tied = true,
-                        .pad = 0,
-                        .attention_bias_key = "use_bias",
-                        .output_bias_key = "use_bias",
-                        .ffn_bias_key = "use_bias",
-                        .rope_base = 5e5};
+constexpr DecoderKeys kKeys{.attention_bias = "use_bias",
+                            .output_bias = "use_bias",
+                            .ffn_bias = "use_bias",
+                            .attention_dropout = nullptr};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
-  c.attention_dropout = 0;  // it never drops
+  ModelConfig c = read_decoder(f, {.type = "ernie4_5",
+                                   .vocab_size = 103424,
+                                   .width = 1024,
+                                   .layers = 18,
+                                   .heads = 16,
+                                   .kv_heads = 2,
+                                   .head_dim = 128,
+                                   .ffn_width = 3072,
+                                   .max_length = 131072,
+                                   .norm_eps = 1e-5,
+                                   .tied = true,
+                                   .rope = {.base = 5e5},
+                                   .bos_id = 1,
+                                   .eos_id = 2,
+                                   .pad_id = 0,
+                                   .keys = kKeys});
   c.layer.rope.interleaved = true;
   return c;
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
 }
 
 }  // namespace

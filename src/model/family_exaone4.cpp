@@ -1,15 +1,19 @@
 // EXAONE 4 (2507.11407): norms behind the branches; where some layers have a window, the others have no
 // positions.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{
-    .type = "exaone4", .vocab_size = 102400, .ffn_width = 16384, .kv_heads = 32, .eps = 1e-5, .bos = 0};
-
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
+  ModelConfig c = read_decoder(f, {.type = "exaone4",
+                                   .vocab_size = 102400,
+                                   .kv_heads = 32,
+                                   .ffn_width = 16384,
+                                   .norm_eps = 1e-5,
+                                   .bos_id = 0,
+                                   .eos_id = 2});
   c.layer.placement = Placement::reordered;
   c.layer.qk_norm = QkNorm::per_head;
   const int64_t window = f.integer_or_none("sliding_window", 4096);
@@ -23,7 +27,7 @@ ModelConfig read(const JsonFields& f) {
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j);
   const int64_t window = write_windows(c, j);
   // No window anywhere, and no positions either.
   if (window == 0 && !c.layer.rotary) j["sliding_window"] = c.max_length;

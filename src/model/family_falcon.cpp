@@ -3,25 +3,18 @@
 // with one head of keys (multi_query), or one behind the other with ALiBi.
 #include <fmt/format.h>
 
-#include "model/families.h"
-#include "model/family_parts.h"
-#include "model/rope_fields.h"
+#include "model/decoder_fields.h"
 #include "plumb/error.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "falcon",
-                            .vocab_size = 65024,
-                            .width = {"hidden_size", 4544},
-                            .layers = {"num_hidden_layers", 32},
-                            .heads = {"num_attention_heads", 71},
-                            .ffn = {"ffn_hidden_size", 0},
-                            .eps = {"layer_norm_epsilon", 1e-5},
-                            .activation = {"activation", "gelu"},
-                            .dropout = {"hidden_dropout", 0},
-                            .bos = 11,
-                            .eos = 11};
+constexpr DecoderKeys kKeys{.kv_heads = nullptr,
+                            .head_dim = nullptr,
+                            .ffn_width = "ffn_hidden_size",
+                            .norm_eps = "layer_norm_epsilon",
+                            .activation = "activation",
+                            .dropout = "hidden_dropout"};
 
 // One combination works in the reference for each number of norms.
 Parallel read_wiring(const JsonFields& f, bool grouped) {
@@ -39,7 +32,21 @@ Parallel read_wiring(const JsonFields& f, bool grouped) {
 }
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "falcon",
+                                   .vocab_size = 65024,
+                                   .width = 4544,
+                                   .layers = 32,
+                                   .heads = 71,
+                                   .ffn_width = 0,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "gelu",
+                                   .gated = false,
+                                   .tied = true,
+                                   .padding_row = false,
+                                   .bos_id = 11,
+                                   .eos_id = 11,
+                                   .keys = kKeys});
   c.width = f.integer("n_embed", c.width);
   LayerConfig& l = c.layer;
   const bool grouped = f.flag("new_decoder_architecture", false);
@@ -51,8 +58,6 @@ ModelConfig read(const JsonFields& f) {
   }
   l.qkv_fused = true;
   l.attention_bias = l.attention_output_bias = l.ffn_bias = f.flag("bias", false);
-  l.rope = read_rope(f);
-  l.rope.fraction = 1;
   if (f.flag("alibi", false)) {
     c.positions = Positions::alibi;
     c.alibi_scaled = true;
@@ -63,7 +68,7 @@ ModelConfig read(const JsonFields& f) {
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   const bool grouped = l.parallel == Parallel::two_norms || (l.kv_heads > 1 && l.kv_heads < l.heads);
-  write_decoder(c, kKeys, j);
+  write_decoder(c, l, j, kKeys);
   j["num_kv_heads"] = l.kv_heads;
   j["new_decoder_architecture"] = grouped;
   j["multi_query"] = l.kv_heads == 1;
@@ -71,7 +76,6 @@ void write(const ModelConfig& c, JsonObject j) {
   j["num_ln_in_parallel_attn"] = l.parallel == Parallel::two_norms ? 2 : 1;
   j["bias"] = l.ffn_bias;
   j["alibi"] = c.positions == Positions::alibi;
-  write_rope(l.rope, j);
 }
 
 constexpr TensorName kNames[] = {

@@ -1,29 +1,29 @@
 // Gemma (2403.08295): LLaMA with gains that add 1, scaled embeddings and a tanh GELU.
 #include <cmath>
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "gemma",
-                        .vocab_size = 256000,
-                        .width = 3072,
-                        .ffn_width = 24576,
-                        .layers = 28,
-                        .heads = 16,
-                        .kv_heads = 16,
-                        .head_dim = 256,
-                        .max_length = 8192,
-                        .activation = "gelu_pytorch_tanh",
-                        .tied = true,
-                        .bos = 2,
-                        .eos = 1,
-                        .pad = 0,
-                        .attention_bias_key = "attention_bias",
-                        .output_bias_key = "attention_bias"};
+constexpr DecoderKeys kKeys{.attention_bias = "attention_bias", .output_bias = "attention_bias"};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
+  ModelConfig c = read_decoder(f, {.type = "gemma",
+                                   .vocab_size = 256000,
+                                   .width = 3072,
+                                   .layers = 28,
+                                   .heads = 16,
+                                   .kv_heads = 16,
+                                   .head_dim = 256,
+                                   .ffn_width = 24576,
+                                   .max_length = 8192,
+                                   .activation = "gelu_pytorch_tanh",
+                                   .tied = true,
+                                   .bos_id = 2,
+                                   .eos_id = 1,
+                                   .pad_id = 0,
+                                   .keys = kKeys});
   refuse_unless(f, "use_bidirectional_attention", false);
   c.embedding_scale = std::sqrt(static_cast<double>(c.width));
   c.layer.norm_unit_offset = true;
@@ -32,7 +32,7 @@ ModelConfig read(const JsonFields& f) {
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
 }
 
 }  // namespace

@@ -4,26 +4,27 @@
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "gemma2",
-                        .vocab_size = 256000,
-                        .width = 2304,
-                        .ffn_width = 9216,
-                        .layers = 26,
-                        .heads = 8,
-                        .kv_heads = 4,
-                        .head_dim = 256,
-                        .max_length = 8192,
-                        .activation_key = "hidden_activation",
-                        .activation = "gelu_pytorch_tanh",
-                        .tied = true,
-                        .bos = 2,
-                        .eos = 1,
-                        .pad = 0,
-                        .attention_bias_key = "attention_bias",
-                        .output_bias_key = "attention_bias"};
+constexpr DecoderKeys kKeys{
+    .activation = "hidden_activation", .attention_bias = "attention_bias", .output_bias = "attention_bias"};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_gemma_kin(f, kKin, 30);
+  ModelConfig c = read_gemma_kin(f,
+                                 {.type = "gemma2",
+                                  .vocab_size = 256000,
+                                  .width = 2304,
+                                  .layers = 26,
+                                  .heads = 8,
+                                  .kv_heads = 4,
+                                  .head_dim = 256,
+                                  .ffn_width = 9216,
+                                  .max_length = 8192,
+                                  .activation = "gelu_pytorch_tanh",
+                                  .tied = true,
+                                  .bos_id = 2,
+                                  .eos_id = 1,
+                                  .pad_id = 0,
+                                  .keys = kKeys},
+                                 30);
   c.layer.attention_softcap = f.number_or_none("attn_logit_softcapping", 50);
   const auto absent = [](int64_t i) { return i % 2 == 0; };
   read_windows(f, read_sliding(f, c.decoder_layers, absent), f.integer_or_none("sliding_window", 4096), c);
@@ -31,7 +32,7 @@ ModelConfig read(const JsonFields& f) {
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_gemma_kin(c, kKin, j);
+  write_gemma_kin(c, j, kKeys);
   j["attn_logit_softcapping"] = nullptr;
   if (c.layer.attention_softcap > 0) j["attn_logit_softcapping"] = c.layer.attention_softcap;
 }

@@ -1,31 +1,27 @@
 // GLM-4 (2406.12793) as published in 2024, and GLM-4-0414, which has norms behind its branches too: half of
 // each head is rotated, by neighbours.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kin_of(std::string_view type) {
-  return {.type = type,
-          .vocab_size = 151552,
-          .ffn_width = 13696,
-          .layers = 40,
-          .kv_heads = 2,
-          .head_dim = 128,
-          .max_length = 131072,
-          .eps = 1.5625e-7,
-          .bos = -1,
-          .eos = -1,
-          .pad = 151329,
-          .attention_bias_key = "attention_bias",
-          .attention_bias = true,
-          .rope_fraction = 0.5};
-}
-constexpr LlamaKin kGlmKin = kin_of("glm"), kGlm4Kin = kin_of("glm4");
+constexpr DecoderKeys kKeys{.attention_bias = "attention_bias", .rope = RopeKeys::part};
 
-ModelConfig read_kin(const JsonFields& f, const LlamaKin& kin) {
-  ModelConfig c = read_llama_kin(f, kin);
-  c.layer.rope.interleaved = c.layer.gate_up_fused = true;
+ModelConfig read_kin(const JsonFields& f, std::string_view type) {
+  ModelConfig c = read_decoder(f, {.type = type,
+                                   .vocab_size = 151552,
+                                   .layers = 40,
+                                   .kv_heads = 2,
+                                   .head_dim = 128,
+                                   .ffn_width = 13696,
+                                   .max_length = 131072,
+                                   .norm_eps = 1.5625e-7,
+                                   .attention_bias = true,
+                                   .rope = {.fraction = 0.5, .interleaved = true},
+                                   .pad_id = 151329,
+                                   .keys = kKeys});
+  c.layer.gate_up_fused = true;
   if (f.has("eos_token_id")) return c;
   for (const int64_t eos : {151329, 151336, 151338}) {
     if (eos < c.vocab_size) c.eos_ids.push_back(eos);
@@ -34,17 +30,17 @@ ModelConfig read_kin(const JsonFields& f, const LlamaKin& kin) {
 }
 
 ModelConfig read(const JsonFields& f) {
-  return read_kin(f, kGlmKin);
+  return read_kin(f, "glm");
 }
 
 ModelConfig read_4(const JsonFields& f) {
-  ModelConfig c = read_kin(f, kGlm4Kin);
+  ModelConfig c = read_kin(f, "glm4");
   c.layer.placement = Placement::sandwich;
   return c;
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kGlmKin, j);  // the same keys
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
 }
 
 constexpr TensorName kNames[] = {

@@ -1,28 +1,44 @@
 // GPT-BigCode (Ben Allal et al. 2023, 2301.03988): GPT-2 with one head of keys and values, matrices (out,
 // in).
-#include "model/families.h"
-#include "model/family_parts.h"
+#include "model/decoder_fields.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "gpt_bigcode",
-                            .vocab_size = 50257,
-                            .width = {"n_embd", 768},
-                            .length = {"n_positions", 1024},
-                            .layers = {"n_layer", 12},
-                            .heads = {"n_head", 12},
-                            .ffn = {"n_inner", 0},
-                            .eps = {"layer_norm_epsilon", 1e-5},
-                            .activation = {"activation_function", "gelu_pytorch_tanh"},
-                            .dropout = {"resid_pdrop", 0.1},
-                            .attention_dropout = {"attn_pdrop", 0.1},
-                            .embedding_dropout = {"embd_pdrop", 0.1},
-                            .bos = 50256,
-                            .eos = 50256};
+constexpr DecoderKeys kKeys{.width = "n_embd",
+                            .layers = "n_layer",
+                            .heads = "n_head",
+                            .max_length = "n_positions",
+                            .kv_heads = nullptr,
+                            .head_dim = nullptr,
+                            .ffn_width = "n_inner",
+                            .norm_eps = "layer_norm_epsilon",
+                            .activation = "activation_function",
+                            .dropout = "resid_pdrop",
+                            .attention_dropout = "attn_pdrop",
+                            .embedding_dropout = "embd_pdrop",
+                            .rope = RopeKeys::none};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "gpt_bigcode",
+                                   .vocab_size = 50257,
+                                   .width = 768,
+                                   .layers = 12,
+                                   .heads = 12,
+                                   .ffn_width = 0,
+                                   .max_length = 1024,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "gelu_pytorch_tanh",
+                                   .gated = false,
+                                   .tied = true,
+                                   .dropout = 0.1,
+                                   .attention_dropout = 0.1,
+                                   .embedding_dropout = 0.1,
+                                   .padding_row = false,
+                                   .bos_id = 50256,
+                                   .eos_id = 50256,
+                                   .keys = kKeys});
   c.positions = Positions::learned;
   c.init = Init::scaled_normal;
   LayerConfig& l = c.layer;
@@ -35,7 +51,7 @@ ModelConfig read(const JsonFields& f) {
 
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
-  write_decoder(c, kKeys, j);
+  write_decoder(c, l, j, kKeys);
   j["multi_query"] = l.kv_heads == 1;
   j["scale_attn_weights"] = l.attention_scale != 1;
 }

@@ -4,23 +4,20 @@
 #include <nlohmann/json.hpp>
 
 #include "model/decoder_fields.h"
-#include "model/family_parts.h"
 #include "plumb/error.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "gpt_neo",
-                            .vocab_size = 50257,
-                            .width = {"hidden_size", 2048},
-                            .layers = {"num_layers", 24},
-                            .heads = {"num_heads", 16},
-                            .eps = {"layer_norm_epsilon", 1e-5},
-                            .activation = {"activation_function", "gelu_new"},
-                            .dropout = {"resid_dropout", 0},
-                            .embedding_dropout = {"embed_dropout", 0},
-                            .bos = 50256,
-                            .eos = 50256};
+constexpr DecoderKeys kKeys{.layers = "num_layers",
+                            .heads = "num_heads",
+                            .kv_heads = nullptr,
+                            .head_dim = nullptr,
+                            .norm_eps = "layer_norm_epsilon",
+                            .activation = "activation_function",
+                            .dropout = "resid_dropout",
+                            .embedding_dropout = "embed_dropout",
+                            .rope = RopeKeys::none};
 
 // [[["global", "local"], 12]]: lists of kinds, and how often each stands there.
 std::vector<std::string> unrolled(const JsonFields& f) {
@@ -48,7 +45,21 @@ std::vector<std::string> layer_kinds(const JsonFields& f) {
 }
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "gpt_neo",
+                                   .vocab_size = 50257,
+                                   .width = 2048,
+                                   .layers = 24,
+                                   .heads = 16,
+                                   .ffn_width = 0,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "gelu_new",
+                                   .gated = false,
+                                   .tied = true,
+                                   .padding_row = false,
+                                   .bos_id = 50256,
+                                   .eos_id = 50256,
+                                   .keys = kKeys});
   c.positions = Positions::learned;
   c.layer.attention_output_bias = c.layer.ffn_bias = true;
   c.layer.attention_scale = 1;
@@ -72,7 +83,7 @@ ModelConfig read(const JsonFields& f) {
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_decoder(c, kKeys, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
   int64_t window = 256;
   std::vector<std::string> kinds;
   for (int64_t i = 0; i < c.decoder_layers; ++i) {

@@ -1,30 +1,35 @@
 // GPT-NeoX (Black et al. 2022, 2204.06745) and Pythia: attention and feed-forward side by side, each with its
 // norm, or one behind the other; queries, keys and values of a head stand together.
-#include "model/families.h"
-#include "model/family_parts.h"
+#include "model/decoder_fields.h"
 #include "model/rope_fields.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "gpt_neox",
-                            .vocab_size = 50432,
-                            .width = {"hidden_size", 6144},
-                            .layers = {"num_hidden_layers", 44},
-                            .heads = {"num_attention_heads", 64},
-                            .ffn = {"intermediate_size", 24576},
-                            .dropout = {"hidden_dropout", 0},
-                            .embedding_dropout = {"hidden_dropout", 0},
-                            .tied = false,
-                            .bos = 0,
-                            .eos = 2};
+constexpr DecoderKeys kKeys{.kv_heads = nullptr,
+                            .head_dim = nullptr,
+                            .norm_eps = "layer_norm_eps",
+                            .dropout = "hidden_dropout",
+                            .embedding_dropout = "hidden_dropout"};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "gpt_neox",
+                                   .vocab_size = 50432,
+                                   .width = 6144,
+                                   .layers = 44,
+                                   .heads = 64,
+                                   .ffn_width = 24576,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "gelu",
+                                   .gated = false,
+                                   .padding_row = false,
+                                   .bos_id = 0,
+                                   .eos_id = 2,
+                                   .keys = kKeys});
   LayerConfig& l = c.layer;
   // Its keys beside rope_parameters have names of their own.
-  const JsonFields rope = f.object(f.has("rope_scaling") ? "rope_scaling" : "rope_parameters");
-  l.rope = read_rope(f);
+  const JsonFields rope = rope_object(f);
   l.rope.base = rope.number("rope_theta", f.number("rotary_emb_base", 10000));
   l.rope.fraction = rope.number("partial_rotary_factor", f.number("rotary_pct", 0.25));
   l.parallel = f.flag("use_parallel_residual", true) ? Parallel::two_norms : Parallel::no;
@@ -35,9 +40,7 @@ ModelConfig read(const JsonFields& f) {
 
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
-  write_decoder(c, kKeys, j);
-  j["hidden_dropout"] = c.dropout;
-  write_rope(l.rope, j);
+  write_decoder(c, l, j, kKeys);
   j["rotary_emb_base"] = l.rope.base;
   j["rotary_pct"] = l.rope.fraction;
   j["use_parallel_residual"] = l.parallel == Parallel::two_norms;

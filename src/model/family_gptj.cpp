@@ -4,31 +4,41 @@
 
 #include <cmath>
 
-#include "model/families.h"
-#include "model/family_parts.h"
+#include "model/decoder_fields.h"
 #include "plumb/error.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "gptj",
-                            .vocab_size = 50400,
-                            .width = {"n_embd", 4096},
-                            .length = {"n_positions", 2048},
-                            .layers = {"n_layer", 28},
-                            .heads = {"n_head", 16},
-                            .ffn = {"n_inner", 0},
-                            .eps = {"layer_norm_epsilon", 1e-5},
-                            .activation = {"activation_function", "gelu_new"},
-                            .dropout = {"resid_pdrop", 0},
-                            .attention_dropout = {"attn_pdrop", 0},
-                            .embedding_dropout = {"embd_pdrop", 0},
-                            .tied = false,
-                            .bos = 50256,
-                            .eos = 50256};
+constexpr DecoderKeys kKeys{.width = "n_embd",
+                            .layers = "n_layer",
+                            .heads = "n_head",
+                            .max_length = "n_positions",
+                            .kv_heads = nullptr,
+                            .head_dim = nullptr,
+                            .ffn_width = "n_inner",
+                            .norm_eps = "layer_norm_epsilon",
+                            .activation = "activation_function",
+                            .dropout = "resid_pdrop",
+                            .attention_dropout = "attn_pdrop",
+                            .embedding_dropout = "embd_pdrop",
+                            .rope = RopeKeys::none};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "gptj",
+                                   .vocab_size = 50400,
+                                   .width = 4096,
+                                   .layers = 28,
+                                   .heads = 16,
+                                   .ffn_width = 0,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "gelu_new",
+                                   .gated = false,
+                                   .padding_row = false,
+                                   .bos_id = 50256,
+                                   .eos_id = 50256,
+                                   .keys = kKeys});
   c.head_bias = true;
   LayerConfig& l = c.layer;
   l.parallel = Parallel::one_norm;
@@ -46,7 +56,7 @@ ModelConfig read(const JsonFields& f) {
 
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
-  write_decoder(c, kKeys, j);
+  write_decoder(c, l, j, kKeys);
   j["rotary_dim"] = static_cast<int64_t>(std::llround(static_cast<double>(l.head_dim) * l.rope.fraction));
 }
 

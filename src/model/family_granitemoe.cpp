@@ -1,7 +1,6 @@
 // Granite 3's mixtures (IBM 2024): experts in every layer, stored in one tensor, and constant factors on
 // embeddings, attention, branches and logits.
 #include "model/decoder_fields.h"
-#include "model/llama_kin.h"
 #include "nn/rotary.h"
 
 namespace plumb {

@@ -1,16 +1,13 @@
 // Hunyuan (dense): LLaMA with norms on queries and keys after the rotation.
 #include <cmath>
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
+#include "model/rope_fields.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "hunyuan_v1_dense",
-                        .vocab_size = 290943,
-                        .eps = 1e-5,
-                        .pad = 0,
-                        .attention_bias_key = "attention_bias",
-                        .output_bias_key = "attention_bias"};
+constexpr DecoderKeys kKeys{.attention_bias = "attention_bias", .output_bias = "attention_bias"};
 
 constexpr TensorName kNames[] = {
     {"token_embedding", "model.embed_tokens"},
@@ -30,12 +27,18 @@ constexpr TensorName kNames[] = {
 };
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
+  ModelConfig c = read_decoder(f, {.type = "hunyuan_v1_dense",
+                                   .vocab_size = 290943,
+                                   .norm_eps = 1e-5,
+                                   .bos_id = 1,
+                                   .eos_id = 2,
+                                   .pad_id = 0,
+                                   .keys = kKeys});
   LayerConfig& l = c.layer;
   l.qk_norm = QkNorm::per_head;
   l.qk_norm_late = true;
   // Its own kind of "dynamic" is another base, whatever the length.
-  const double alpha = rope_fields(f).number("alpha", 0);
+  const double alpha = rope_object(f).number("alpha", 0);
   if (l.rope.scaling == RopeScaling::dynamic && alpha != 0) {
     const auto dim = static_cast<double>(resolved_layer(c, Side::decoder, 0).head_dim);
     c.max_length = l.rope.original_length;
@@ -45,7 +48,7 @@ ModelConfig read(const JsonFields& f) {
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
 }
 
 }  // namespace

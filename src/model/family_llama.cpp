@@ -1,21 +1,20 @@
 // LLaMA (Touvron et al. 2023, 2302.13971): pre-norm with RMSNorm, rotary positions, SwiGLU, grouped keys and
 // values.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "llama",
-                        .attention_bias_key = "attention_bias",
-                        .output_bias_key = "attention_bias",
-                        .ffn_bias_key = "mlp_bias"};
+constexpr DecoderKeys kKeys{
+    .attention_bias = "attention_bias", .output_bias = "attention_bias", .ffn_bias = "mlp_bias"};
 
 ModelConfig read(const JsonFields& f) {
-  return read_llama_kin(f, kKin);
+  return read_decoder(f, {.type = "llama", .bos_id = 1, .eos_id = 2, .keys = kKeys});
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
 }
 
 }  // namespace

@@ -1,13 +1,17 @@
 // Ministral: Mistral with a window in some layers.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "ministral", .ffn_width = 14336, .kv_heads = 8, .max_length = 131072};
-
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
+  ModelConfig c = read_decoder(f, {.type = "ministral",
+                                   .kv_heads = 8,
+                                   .ffn_width = 14336,
+                                   .max_length = 131072,
+                                   .bos_id = 1,
+                                   .eos_id = 2});
   const int64_t window = f.integer_or_none("sliding_window", 4096);
   const auto absent = [&](int64_t) { return window > 0; };
   read_windows(f, read_sliding(f, c.decoder_layers, absent), window, c);
@@ -15,7 +19,7 @@ ModelConfig read(const JsonFields& f) {
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j);
   write_windows(c, j);
 }
 

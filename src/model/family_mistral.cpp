@@ -1,22 +1,21 @@
 // Mistral (Jiang 2023, 2310.06825): LLaMA with a window in every layer.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "mistral", .ffn_width = 14336, .kv_heads = 8, .max_length = 131072};
-
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
+  ModelConfig c = read_decoder(
+      f,
+      {.type = "mistral", .kv_heads = 8, .ffn_width = 14336, .max_length = 131072, .bos_id = 1, .eos_id = 2});
   c.layer.window = f.integer_or_none("sliding_window", 4096);
   return c;
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
-  const int64_t window = c.layer.window;
-  j["sliding_window"] = nullptr;
-  if (window > 0) j["sliding_window"] = window;
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j);
+  write_window(c.layer.window, j);
 }
 
 }  // namespace

@@ -6,14 +6,12 @@ namespace plumb {
 namespace {
 
 ModelConfig read(const JsonFields& f) {
-  RopeConfig rope;
-  rope.base = 1e6;
   ModelConfig c = read_decoder(f, {.type = "mixtral",
                                    .kv_heads = 8,
                                    .ffn_width = 14336,
                                    .max_length = 131072,
                                    .norm_eps = 1e-5,
-                                   .rope = rope,
+                                   .rope = {.base = 1e6},
                                    .bos_id = 1,
                                    .eos_id = 2});
   c.layer.window = f.integer("sliding_window", 0);
@@ -27,8 +25,7 @@ ModelConfig read(const JsonFields& f) {
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, l, j);
-  j["sliding_window"] = nullptr;
-  if (l.window > 0) j["sliding_window"] = l.window;
+  write_window(l.window, j);
   j["num_local_experts"] = l.experts;
   j["num_experts_per_tok"] = l.experts_per_token;
   write_balance(c, j, 0.001);

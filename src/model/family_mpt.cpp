@@ -3,25 +3,37 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "model/families.h"
-#include "model/family_parts.h"
+#include "model/decoder_fields.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "mpt",
-                            .vocab_size = 50368,
-                            .width = {"d_model", 2048},
-                            .length = {"max_seq_len", 2048},
-                            .layers = {"n_layers", 24},
-                            .heads = {"n_heads", 16},
-                            .ffn = {},
-                            .eps = {"layer_norm_epsilon", 1e-5},
-                            .activation = {nullptr, "gelu"},
-                            .attention_dropout = {}};
+constexpr DecoderKeys kKeys{.width = "d_model",
+                            .layers = "n_layers",
+                            .heads = "n_heads",
+                            .max_length = "max_seq_len",
+                            .kv_heads = nullptr,
+                            .head_dim = nullptr,
+                            .ffn_width = nullptr,
+                            .norm_eps = "layer_norm_epsilon",
+                            .activation = nullptr,
+                            .attention_dropout = nullptr,
+                            .rope = RopeKeys::none};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "mpt",
+                                   .vocab_size = 50368,
+                                   .width = 2048,
+                                   .layers = 24,
+                                   .heads = 16,
+                                   .ffn_width = 0,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "gelu",
+                                   .gated = false,
+                                   .tied = true,
+                                   .padding_row = false,
+                                   .keys = kKeys});
   c.positions = Positions::alibi;
   const JsonFields attention = f.object("attn_config");
   c.dropout = c.attention_dropout = attention.number("attn_pdrop", 0);
@@ -41,7 +53,7 @@ ModelConfig read(const JsonFields& f) {
 
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
-  write_decoder(c, kKeys, j);
+  write_decoder(c, l, j, kKeys);
   JsonObject attention = j.object("attn_config");
   attention["alibi"] = true;
   attention["alibi_bias_max"] = 8;

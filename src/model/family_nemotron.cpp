@@ -1,45 +1,39 @@
 // Nemotron (Parmar et al. 2024, 2402.16819): pre-norm with LayerNorms whose gain is 1 + w, squared ReLU,
 // rotary positions on half of each head.
-#include "model/families.h"
-#include "model/family_parts.h"
+#include "model/decoder_fields.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "nemotron",
-                            .vocab_size = 256000,
-                            .width = {"hidden_size", 6144},
-                            .length = {"max_position_embeddings", 4096},
-                            .layers = {"num_hidden_layers", 32},
-                            .heads = {"num_attention_heads", 48},
-                            .kv_heads = {"num_key_value_heads", 0},
-                            .ffn = {"intermediate_size", 24576},
-                            .eps = {"norm_eps", 1e-5},
-                            .activation = {"hidden_act", "relu2"},
-                            .init_std = {"initializer_range", 0.0134},
-                            .tied = false,
-                            .padding_row = true,
-                            .bos = 2,
-                            .eos = 3};
+constexpr DecoderKeys kKeys{.norm_eps = "norm_eps",
+                            .attention_bias = "attention_bias",
+                            .output_bias = "attention_bias",
+                            .ffn_bias = "mlp_bias",
+                            .rope = RopeKeys::part};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
-  LayerConfig& l = c.layer;
-  l.rope = read_part_rope(f, 0.5);
-  l.norm_unit_offset = true;
-  l.head_dim = f.integer("head_dim", 0);
-  l.attention_bias = l.attention_output_bias = f.flag("attention_bias", false);
-  l.ffn_bias = f.flag("mlp_bias", false);
+  ModelConfig c = read_decoder(f, {.type = "nemotron",
+                                   .vocab_size = 256000,
+                                   .width = 6144,
+                                   .layers = 32,
+                                   .heads = 48,
+                                   .ffn_width = 24576,
+                                   .max_length = 4096,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "relu2",
+                                   .gated = false,
+                                   .init_std = 0.0134,
+                                   .rope = {.fraction = 0.5},
+                                   .bos_id = 2,
+                                   .eos_id = 3,
+                                   .keys = kKeys});
+  c.layer.norm_unit_offset = true;
   return c;
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  const LayerConfig l = resolved_layer(c, Side::decoder, 0);
-  write_decoder(c, kKeys, j);
-  write_part_rope(l.rope, j);
-  j["head_dim"] = l.head_dim;
-  j["attention_bias"] = l.attention_bias;
-  j["mlp_bias"] = l.ffn_bias;
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
 }
 
 constexpr TensorName kNames[] = {

@@ -1,21 +1,17 @@
 // OLMo (Groeneveld 2024, 2402.00838): LLaMA with LayerNorm that has no parameters.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "olmo",
-                        .vocab_size = 50304,
-                        .eps_key = nullptr,
-                        .eps = 1e-5,
-                        .bos = -1,
-                        .eos = 50279,
-                        .pad = 1,
-                        .attention_bias_key = "attention_bias",
-                        .output_bias_key = "attention_bias"};
+constexpr DecoderKeys kKeys{
+    .norm_eps = nullptr, .attention_bias = "attention_bias", .output_bias = "attention_bias"};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
+  ModelConfig c = read_decoder(
+      f,
+      {.type = "olmo", .vocab_size = 50304, .norm_eps = 1e-5, .eos_id = 50279, .pad_id = 1, .keys = kKeys});
   c.layer.norm = NormKind::layer_norm;
   c.layer.norm_affine = false;
   c.layer.qkv_limit = f.number("clip_qkv", 0);
@@ -23,7 +19,7 @@ ModelConfig read(const JsonFields& f) {
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
   j["clip_qkv"] = nullptr;
   if (c.layer.qkv_limit > 0) j["clip_qkv"] = c.layer.qkv_limit;
 }

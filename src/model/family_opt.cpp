@@ -1,28 +1,36 @@
 // OPT (Zhang et al. 2022, 2205.01068): learned positions from row 2 of their table on. The 350M model is
 // post-norm, and its token vectors are narrower than its stream.
-#include "model/families.h"
-#include "model/family_parts.h"
+#include "model/decoder_fields.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "opt",
-                            .vocab_size = 50272,
-                            .width = {"hidden_size", 768},
-                            .layers = {"num_hidden_layers", 12},
-                            .heads = {"num_attention_heads", 12},
-                            .ffn = {"ffn_dim", 3072},
-                            .eps = {nullptr, 1e-5},
-                            .activation = {"activation_function", "relu"},
-                            .dropout = {"dropout", 0.1},
-                            .init_std = {"init_std", 0.02},
-                            .padding_row = true,
-                            .bos = 2,
-                            .eos = 2,
-                            .pad = 1};
+constexpr DecoderKeys kKeys{.kv_heads = nullptr,
+                            .head_dim = nullptr,
+                            .ffn_width = "ffn_dim",
+                            .norm_eps = nullptr,
+                            .activation = "activation_function",
+                            .dropout = "dropout",
+                            .init_std = "init_std",
+                            .rope = RopeKeys::none};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "opt",
+                                   .vocab_size = 50272,
+                                   .width = 768,
+                                   .layers = 12,
+                                   .heads = 12,
+                                   .ffn_width = 3072,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "relu",
+                                   .gated = false,
+                                   .tied = true,
+                                   .dropout = 0.1,
+                                   .bos_id = 2,
+                                   .eos_id = 2,
+                                   .pad_id = 1,
+                                   .keys = kKeys});
   c.positions = Positions::learned;
   c.position_offset = 2;
   const int64_t token_width = f.integer("word_embed_proj_dim", c.width);
@@ -40,7 +48,7 @@ ModelConfig read(const JsonFields& f) {
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   const bool before = sublayer_formula(c, Side::decoder, 0).norm_in;
-  write_decoder(c, kKeys, j);
+  write_decoder(c, l, j, kKeys);
   j["word_embed_proj_dim"] = c.embedding_width > 0 ? c.embedding_width : c.width;
   j["do_layer_norm_before"] = before;
   j["_remove_final_layer_norm"] = before && !has_final_norm(c, Side::decoder);

@@ -1,29 +1,33 @@
 // Persimmon (Adept 2023): pre-norm with LayerNorm, squared ReLU, norms on queries and keys, rotary positions
 // on half of each head.
-#include "model/families.h"
-#include "model/family_parts.h"
+#include "model/decoder_fields.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "persimmon",
-                            .vocab_size = 262144,
-                            .width = {"hidden_size", 4096},
-                            .length = {"max_position_embeddings", 16384},
-                            .layers = {"num_hidden_layers", 36},
-                            .heads = {"num_attention_heads", 64},
-                            .ffn = {"intermediate_size", 16384},
-                            .activation = {"hidden_act", "relu2"},
-                            .dropout = {"hidden_dropout", 0},
-                            .tied = false,
-                            .padding_row = true,
-                            .bos = 1,
-                            .eos = 2};
+constexpr DecoderKeys kKeys{.kv_heads = nullptr,
+                            .head_dim = nullptr,
+                            .norm_eps = "layer_norm_eps",
+                            .dropout = "hidden_dropout",
+                            .rope = RopeKeys::part};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "persimmon",
+                                   .vocab_size = 262144,
+                                   .width = 4096,
+                                   .layers = 36,
+                                   .heads = 64,
+                                   .ffn_width = 16384,
+                                   .max_length = 16384,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "relu2",
+                                   .gated = false,
+                                   .rope = {.fraction = 0.5},
+                                   .bos_id = 1,
+                                   .eos_id = 2,
+                                   .keys = kKeys});
   LayerConfig& l = c.layer;
-  l.rope = read_part_rope(f, 0.5);
   l.qkv_fused = l.attention_bias = l.attention_output_bias = l.ffn_bias = true;
   if (f.flag("qk_layernorm", true)) l.qk_norm = QkNorm::per_head;
   return c;
@@ -31,8 +35,7 @@ ModelConfig read(const JsonFields& f) {
 
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
-  write_decoder(c, kKeys, j);
-  write_part_rope(l.rope, j);
+  write_decoder(c, l, j, kKeys);
   j["qk_layernorm"] = l.qk_norm == QkNorm::per_head;
 }
 

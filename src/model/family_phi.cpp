@@ -1,33 +1,33 @@
 // Phi-1, 1.5 and 2 (Gunasekar et al. 2023, 2306.11644): attention and feed-forward side by side behind one
 // norm, rotary positions on half of each head, biases everywhere.
-#include "model/families.h"
-#include "model/family_parts.h"
+#include "model/decoder_fields.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "phi",
-                            .vocab_size = 51200,
-                            .width = {"hidden_size", 2048},
-                            .layers = {"num_hidden_layers", 24},
-                            .heads = {"num_attention_heads", 32},
-                            .kv_heads = {"num_key_value_heads", 0},
-                            .ffn = {"intermediate_size", 8192},
-                            .activation = {"hidden_act", "gelu_new"},
-                            .dropout = {"resid_pdrop", 0},
-                            .embedding_dropout = {"embd_pdrop", 0},
-                            .tied = false,
-                            .padding_row = true,
-                            .bos = 1,
-                            .eos = 2};
+constexpr DecoderKeys kKeys{.norm_eps = "layer_norm_eps",
+                            .dropout = "resid_pdrop",
+                            .embedding_dropout = "embd_pdrop",
+                            .rope = RopeKeys::part};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "phi",
+                                   .vocab_size = 51200,
+                                   .width = 2048,
+                                   .layers = 24,
+                                   .heads = 32,
+                                   .ffn_width = 8192,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "gelu_new",
+                                   .gated = false,
+                                   .rope = {.fraction = 0.5},
+                                   .bos_id = 1,
+                                   .eos_id = 2,
+                                   .keys = kKeys});
   c.head_bias = true;
   LayerConfig& l = c.layer;
-  l.rope = read_part_rope(f, 0.5);
   l.parallel = Parallel::one_norm;
-  l.head_dim = f.integer("head_dim", 0);
   l.attention_bias = l.attention_output_bias = l.ffn_bias = true;
   if (f.flag("qk_layernorm", false)) l.qk_norm = QkNorm::per_head;
   return c;
@@ -35,9 +35,7 @@ ModelConfig read(const JsonFields& f) {
 
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
-  write_decoder(c, kKeys, j);
-  write_part_rope(l.rope, j);
-  if (l.head_dim * l.heads != c.width) j["head_dim"] = l.head_dim;
+  write_decoder(c, l, j, kKeys);
   j["qk_layernorm"] = l.qk_norm == QkNorm::per_head;
 }
 

@@ -1,24 +1,26 @@
 // Phi-3 and Phi-4 (2404.14219): LLaMA with fused projections and LongRoPE.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
+#include "model/rope_fields.h"
 #include "plumb/error.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "phi3",
-                        .vocab_size = 32064,
-                        .width = 3072,
-                        .ffn_width = 8192,
-                        .max_length = 4096,
-                        .eps = 1e-5,
-                        .eos = 32000,
-                        .pad = 32000,
-                        .rope_fraction = 1};
+constexpr DecoderKeys kKeys{.dropout = "resid_pdrop", .rope = RopeKeys::part};
 constexpr int64_t kOriginal = 4096;
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
-  c.dropout = f.number("resid_pdrop", 0);
+  ModelConfig c = read_decoder(f, {.type = "phi3",
+                                   .vocab_size = 32064,
+                                   .width = 3072,
+                                   .ffn_width = 8192,
+                                   .max_length = 4096,
+                                   .norm_eps = 1e-5,
+                                   .bos_id = 1,
+                                   .eos_id = 32000,
+                                   .pad_id = 32000,
+                                   .keys = kKeys});
   LayerConfig& l = c.layer;
   const RopeScaling scaling = l.rope.scaling;
   if (scaling != RopeScaling::none && scaling != RopeScaling::longrope) {
@@ -29,17 +31,14 @@ ModelConfig read(const JsonFields& f) {
   if (scaling == RopeScaling::longrope) {  // the length stands beside the object, which repeats it
     l.rope.original_length = f.integer("original_max_position_embeddings", kOriginal);
     const double longer = static_cast<double>(c.max_length) / static_cast<double>(l.rope.original_length);
-    l.rope.factor = rope_fields(f).number("factor", longer);
+    l.rope.factor = rope_object(f).number("factor", longer);
   }
   return c;
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
-  j["resid_pdrop"] = c.dropout;
-  const int64_t window = c.layer.window;
-  j["sliding_window"] = nullptr;
-  if (window > 0) j["sliding_window"] = window;
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
+  write_window(c.layer.window, j);
   const RopeConfig r = resolved_layer(c, Side::decoder, 0).rope;
   j["original_max_position_embeddings"] = r.scaling == RopeScaling::longrope ? r.original_length : kOriginal;
 }

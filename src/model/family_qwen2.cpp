@@ -1,20 +1,17 @@
 // Qwen 1.5, 2 and 2.5 (2309.16609, 2407.10671): LLaMA with biases on queries, keys and values.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "qwen2",
-                        .vocab_size = 151936,
-                        .ffn_width = 22016,
-                        .kv_heads = 32,
-                        .max_length = 32768,
-                        .bos = -1,
-                        .eos = -1,
-                        .attention_bias = true};
-
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
+  ModelConfig c = read_decoder(f, {.type = "qwen2",
+                                   .vocab_size = 151936,
+                                   .kv_heads = 32,
+                                   .ffn_width = 22016,
+                                   .max_length = 32768,
+                                   .attention_bias = true});
   const int64_t window = f.flag("use_sliding_window", false) ? f.integer_or_none("sliding_window", 4096) : 0;
   const int64_t first = f.integer("max_window_layers", 28);
   const auto absent = [&](int64_t i) { return window > 0 && i >= first; };
@@ -23,7 +20,7 @@ ModelConfig read(const JsonFields& f) {
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j);
   const int64_t window = write_windows(c, j);
   j["use_sliding_window"] = window > 0;
 }

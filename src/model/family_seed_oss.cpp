@@ -1,34 +1,35 @@
 // Seed-OSS: LLaMA with biases on queries, keys and values, and dropout.
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "seed_oss",
-                        .vocab_size = 155136,
-                        .ffn_width = 27648,
-                        .layers = 64,
-                        .heads = 80,
-                        .kv_heads = 8,
-                        .head_dim = 128,
-                        .max_length = 524288,
-                        .bos = 0,
-                        .pad = 1,
-                        .attention_bias_key = "attention_bias",
-                        .output_bias_key = "attention_out_bias",
-                        .ffn_bias_key = "mlp_bias",
-                        .attention_bias = true};
+constexpr DecoderKeys kKeys{.attention_bias = "attention_bias",
+                            .output_bias = "attention_out_bias",
+                            .ffn_bias = "mlp_bias",
+                            .dropout = "residual_dropout"};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
-  c.attention_dropout = f.number("attention_dropout", 0.1);
-  c.dropout = f.number("residual_dropout", 0.1);
-  return c;
+  return read_decoder(f, {.type = "seed_oss",
+                          .vocab_size = 155136,
+                          .layers = 64,
+                          .heads = 80,
+                          .kv_heads = 8,
+                          .head_dim = 128,
+                          .ffn_width = 27648,
+                          .max_length = 524288,
+                          .attention_bias = true,
+                          .dropout = 0.1,
+                          .attention_dropout = 0.1,
+                          .bos_id = 0,
+                          .eos_id = 2,
+                          .pad_id = 1,
+                          .keys = kKeys});
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
-  j["residual_dropout"] = c.dropout;
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
 }
 
 }  // namespace

@@ -1,26 +1,14 @@
 // SmolLM3: LLaMA with layers that have no positions (2501.18795).
 #include <nlohmann/json.hpp>
 
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
 
-constexpr LlamaKin kKin{.type = "smollm3",
-                        .vocab_size = 128256,
-                        .width = 2048,
-                        .layers = 36,
-                        .heads = 16,
-                        .kv_heads = 4,
-                        .max_length = 32768,
-                        .tied = true,
-                        .bos = 128000,
-                        .eos = 128001,
-                        .pad = 128004,
-                        .attention_bias_key = "attention_bias",
-                        .output_bias_key = "attention_bias",
-                        .ffn_bias_key = "mlp_bias",
-                        .rope_base = 2e6};
+constexpr DecoderKeys kKeys{
+    .attention_bias = "attention_bias", .output_bias = "attention_bias", .ffn_bias = "mlp_bias"};
 
 // no_rope_layers: 1 where a layer has positions.
 std::vector<bool> rotary_layers(const JsonFields& f, int64_t layers) {
@@ -42,7 +30,19 @@ std::vector<bool> rotary_layers(const JsonFields& f, int64_t layers) {
 }
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_llama_kin(f, kKin);
+  ModelConfig c = read_decoder(f, {.type = "smollm3",
+                                   .vocab_size = 128256,
+                                   .width = 2048,
+                                   .layers = 36,
+                                   .heads = 16,
+                                   .kv_heads = 4,
+                                   .max_length = 32768,
+                                   .tied = true,
+                                   .rope = {.base = 2e6},
+                                   .bos_id = 128000,
+                                   .eos_id = 128001,
+                                   .pad_id = 128004,
+                                   .keys = kKeys});
   const std::vector<bool> rotary = rotary_layers(f, c.decoder_layers);
   const int64_t window = f.integer_or_none("sliding_window", 0);
   const bool used = f.flag("use_sliding_window", false) && window > 0;
@@ -54,7 +54,7 @@ ModelConfig read(const JsonFields& f) {
 }
 
 void write(const ModelConfig& c, JsonObject j) {
-  write_llama_kin(c, kKin, j);
+  write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
   const int64_t window = write_windows(c, j);
   j["use_sliding_window"] = window > 0;
   std::vector<int64_t> rotary;

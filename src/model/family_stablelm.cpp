@@ -1,43 +1,41 @@
 // StableLM 2 (Bellagente et al. 2024, 2402.17834): LLaMA's block with LayerNorm, rotary positions on a part
 // of each head; the 12B model side by side, with norms on queries and keys.
-#include "model/families.h"
-#include "model/family_parts.h"
+#include "model/decoder_fields.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "stablelm",
-                            .vocab_size = 50304,
-                            .width = {"hidden_size", 2560},
-                            .length = {"max_position_embeddings", 4096},
-                            .layers = {"num_hidden_layers", 32},
-                            .heads = {"num_attention_heads", 32},
-                            .kv_heads = {"num_key_value_heads", 32},
-                            .ffn = {"intermediate_size", 6912},
-                            .activation = {"hidden_act", "silu"},
-                            .dropout = {"hidden_dropout", 0},
-                            .tied = false,
-                            .padding_row = true,
-                            .bos = 0,
-                            .eos = 0};
+constexpr DecoderKeys kKeys{.head_dim = nullptr,
+                            .norm_eps = "layer_norm_eps",
+                            .attention_bias = "use_qkv_bias",
+                            .dropout = "hidden_dropout",
+                            .rope = RopeKeys::part};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "stablelm",
+                                   .vocab_size = 50304,
+                                   .width = 2560,
+                                   .layers = 32,
+                                   .heads = 32,
+                                   .kv_heads = 32,
+                                   .ffn_width = 6912,
+                                   .max_length = 4096,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .rope = {.fraction = 0.25},
+                                   .bos_id = 0,
+                                   .eos_id = 0,
+                                   .keys = kKeys});
   LayerConfig& l = c.layer;
-  l.rope = read_part_rope(f, 0.25);
   l.parallel = f.flag("use_parallel_residual", false) ? Parallel::one_norm : Parallel::no;
-  l.gated = true;
-  l.attention_bias = f.flag("use_qkv_bias", false);
   if (f.flag("qk_layernorm", false)) l.qk_norm = QkNorm::own_gains;
   return c;
 }
 
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
-  write_decoder(c, kKeys, j);
-  write_part_rope(l.rope, j);
+  write_decoder(c, l, j, kKeys);
   j["use_parallel_residual"] = l.parallel == Parallel::one_norm;
-  j["use_qkv_bias"] = l.attention_bias;
   j["qk_layernorm"] = l.qk_norm == QkNorm::own_gains;
 }
 

@@ -1,35 +1,32 @@
 // StarCoder2 (Lozhkov et al. 2024, 2402.19173): pre-norm with LayerNorm, rotary positions, grouped keys and
 // values, a window, biases everywhere.
-#include "model/families.h"
-#include "model/family_parts.h"
-#include "model/rope_fields.h"
+#include "model/decoder_fields.h"
 
 namespace plumb {
 namespace {
 
-constexpr DecoderKeys kKeys{.type = "starcoder2",
-                            .vocab_size = 49152,
-                            .width = {"hidden_size", 3072},
-                            .length = {"max_position_embeddings", 4096},
-                            .layers = {"num_hidden_layers", 30},
-                            .heads = {"num_attention_heads", 24},
-                            .kv_heads = {"num_key_value_heads", 2},
-                            .ffn = {"intermediate_size", 12288},
-                            .eps = {"norm_epsilon", 1e-5},
-                            .activation = {"hidden_act", "gelu_pytorch_tanh"},
-                            .dropout = {"residual_dropout", 0},
-                            .embedding_dropout = {"embedding_dropout", 0},
-                            .init_std = {"initializer_range", 0.018042},
-                            .padding_row = true,
-                            .bos = 50256,
-                            .eos = 50256};
+constexpr DecoderKeys kKeys{
+    .norm_eps = "norm_epsilon", .dropout = "residual_dropout", .embedding_dropout = "embedding_dropout"};
 
 ModelConfig read(const JsonFields& f) {
-  ModelConfig c = read_decoder(f, kKeys);
+  ModelConfig c = read_decoder(f, {.type = "starcoder2",
+                                   .vocab_size = 49152,
+                                   .width = 3072,
+                                   .layers = 30,
+                                   .heads = 24,
+                                   .kv_heads = 2,
+                                   .ffn_width = 12288,
+                                   .max_length = 4096,
+                                   .norm = NormKind::layer_norm,
+                                   .norm_eps = 1e-5,
+                                   .activation = "gelu_pytorch_tanh",
+                                   .gated = false,
+                                   .tied = true,
+                                   .init_std = 0.018042,
+                                   .bos_id = 50256,
+                                   .eos_id = 50256,
+                                   .keys = kKeys});
   LayerConfig& l = c.layer;
-  l.rope = read_rope(f);
-  l.rope.fraction = 1;
-  l.head_dim = f.integer("head_dim", 0);
   l.window = f.integer("sliding_window", 0);
   l.attention_bias = l.attention_output_bias = l.ffn_bias = f.flag("use_bias", true);
   return c;
@@ -37,11 +34,8 @@ ModelConfig read(const JsonFields& f) {
 
 void write(const ModelConfig& c, JsonObject j) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
-  write_decoder(c, kKeys, j);
-  write_rope(l.rope, j);
-  if (l.head_dim * l.heads != c.width) j["head_dim"] = l.head_dim;
-  j["sliding_window"] = nullptr;
-  if (l.window > 0) j["sliding_window"] = l.window;
+  write_decoder(c, l, j, kKeys);
+  write_window(l.window, j);
   j["use_bias"] = l.ffn_bias;
 }
 

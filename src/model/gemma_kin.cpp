@@ -6,9 +6,9 @@
 
 namespace plumb {
 
-ModelConfig read_gemma_kin(const JsonFields& f, const LlamaKin& kin, double softcap) {
+ModelConfig read_gemma_kin(const JsonFields& f, const DecoderDefaults& absent, double softcap) {
   refuse_unless(f, "use_bidirectional_attention", false);
-  ModelConfig c = read_llama_kin(f, kin);
+  ModelConfig c = read_decoder(f, absent);
   c.embedding_scale = std::sqrt(static_cast<double>(c.width));
   c.logits_softcap = f.number_or_none("final_logit_softcapping", softcap);
   c.layer.placement = Placement::sandwich;
@@ -17,10 +17,11 @@ ModelConfig read_gemma_kin(const JsonFields& f, const LlamaKin& kin, double soft
   return c;
 }
 
-void write_gemma_kin(const ModelConfig& c, const LlamaKin& kin, JsonObject j) {
-  write_llama_kin(c, kin, j);
+void write_gemma_kin(const ModelConfig& c, JsonObject j, const DecoderKeys& keys) {
+  const LayerConfig l = resolved_layer(c, Side::decoder, 0);
+  write_decoder(c, l, j, keys);
   write_windows(c, j);
-  const double scale = attention_scale(resolved_layer(c, Side::decoder, 0), false);
+  const double scale = attention_scale(l, false);
   j["query_pre_attn_scalar"] = static_cast<int64_t>(std::llround(1 / (scale * scale)));
   j["final_logit_softcapping"] = nullptr;
   if (c.logits_softcap > 0) j["final_logit_softcapping"] = c.logits_softcap;

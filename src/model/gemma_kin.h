@@ -1,13 +1,14 @@
-// What Gemma 2 and 3 share beyond LLaMA's kin: norms before and behind each branch, windows in some layers.
+// What Gemma 2 and 3 share: norms before and behind each branch, windows in some layers.
 #pragma once
 
-#include "model/llama_kin.h"
+#include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 
-// read_llama_kin and what both add; `softcap`: of the logits, where the config is silent.
-ModelConfig read_gemma_kin(const JsonFields& f, const LlamaKin& kin, double softcap);
-void write_gemma_kin(const ModelConfig& c, const LlamaKin& kin, JsonObject j);
+// read_decoder and what both add; `softcap`: of the logits, where the config is silent.
+ModelConfig read_gemma_kin(const JsonFields& f, const DecoderDefaults& absent, double softcap);
+void write_gemma_kin(const ModelConfig& c, JsonObject j, const DecoderKeys& keys);
 
 inline constexpr TensorName kGemmaNames[] = {
     {"token_embedding", "model.embed_tokens"},

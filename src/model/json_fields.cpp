@@ -134,6 +134,18 @@ std::vector<std::string> JsonFields::texts(const char* key) const {
   return list;
 }
 
+std::vector<double> JsonFields::numbers(const char* key) const {
+  std::vector<double> list;
+  if (!has(key)) return list;
+  if (!raw(key).is_array()) wrong(key, "a list of numbers");
+  list.reserve(raw(key).size());
+  for (const Json& item : raw(key)) {
+    if (!item.is_number()) wrong(key, "a list of numbers");
+    list.push_back(item.get<double>());
+  }
+  return list;
+}
+
 JsonFields JsonFields::object(const char* key) const {
   if (!has(key)) return {Json::object(), name_ + ": " + key};
   if (!raw(key).is_object()) wrong(key, "an object");

@@ -45,6 +45,7 @@ class JsonFields {
   std::vector<int64_t> ids(const char* key, const std::vector<int64_t>& absent) const;  // one id or a list
   std::vector<std::vector<int64_t>> id_lists(const char* key) const;
   std::vector<std::string> texts(const char* key) const;  // a list, empty if absent
+  std::vector<double> numbers(const char* key) const;     // the same
   JsonFields object(const char* key) const;               // an empty one if absent
 
   [[noreturn]] void wrong(const char* key, const char* expected) const;
