@@ -75,11 +75,11 @@ HWY_AFTER_NAMESPACE();
 namespace plumb {
 HWY_EXPORT(turn_rows);
 
-std::vector<double> rope_frequencies(double base, int64_t rotary_dim) {
-  PLUMB_CHECK(rotary_dim >= 0 && rotary_dim % 2 == 0 && base > 0, "rotary dim {}, base {}", rotary_dim, base);
-  std::vector<double> frequencies(rotary_dim / 2);
-  for (int64_t i = 0; i < rotary_dim / 2; ++i) {
-    frequencies[i] = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim));
+std::vector<double> rope_frequencies(double base, int64_t dims) {
+  PLUMB_CHECK(dims >= 0 && base > 0, "{} rotary dims, base {}", dims, base);
+  std::vector<double> frequencies((dims + 1) / 2);
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
   }
   return frequencies;
 }

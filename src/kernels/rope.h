@@ -9,8 +9,8 @@
 
 namespace plumb {
 
-// base^(-2 i / rotary_dim) for i in [0, rotary_dim / 2). rotary_dim is even.
-std::vector<double> rope_frequencies(double base, int64_t rotary_dim);
+// base^(-2 i / dims) for the pairs i of so many dims; an odd one makes a pair with the next.
+std::vector<double> rope_frequencies(double base, int64_t dims);
 
 // cos and sin (positions, frequencies): of position * frequency, times `attention_factor` (1, or YaRN's).
 struct RopeTable {

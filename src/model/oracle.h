@@ -279,11 +279,11 @@ class Model {
 
   // Of each pair of a layer's rotary dims, by the papers' formulas with wavelengths (2309.00071, 2402.13753,
   // Llama 3.1's code).
-  std::vector<Real> frequencies(const LayerConfig& l, int64_t rotary, int64_t length) const {
+  std::vector<Real> frequencies(const LayerConfig& l, int64_t named, int64_t length) const {
     const RopeConfig& r = l.rope;
-    const Real old = r.original_length, dims = rotary;
+    const Real old = r.original_length, dims = named;
     std::vector<Real> result;
-    for (int64_t i = 0; i < rotary / 2; ++i) {
+    for (int64_t i = 0; 2 * i < named; ++i) {
       Real base = r.base;
       if (r.scaling == RopeScaling::dynamic && length > old)
         base *= std::pow(r.factor * length / old - (r.factor - 1), dims / (dims - 2));
@@ -326,15 +326,16 @@ class Model {
 
   void rotate(Matrix<S>& x, int64_t heads, const LayerConfig& l, const Batch& b, bool queries) const {
     const int64_t dim = l.head_dim;
-    const auto rotary =
-        l.kv_rank > 0 ? l.rope_dim : static_cast<int64_t>(static_cast<Real>(dim) * l.rope.fraction) / 2 * 2;
+    const int64_t named =
+        l.kv_rank > 0 ? l.rope_dim : static_cast<int64_t>(static_cast<Real>(dim) * l.rope.fraction);
+    const int64_t rotary = named + named % 2;
     const int64_t first = l.kv_rank > 0 ? dim - rotary : 0;
     int64_t longest = 0;
     for (int64_t row = 0; row < b.batch; ++row) {
       const auto of_row = b.mask.begin() + row * b.length;
       longest = std::max<int64_t>(longest, std::count(of_row, of_row + b.length, 1));
     }
-    const std::vector<Real> turns = frequencies(l, rotary, longest);
+    const std::vector<Real> turns = frequencies(l, named, longest);
     for (int64_t row = 0; row < b.batch; ++row) {
       int position = 0;
       for (int64_t t = 0; t < b.length; ++t) {

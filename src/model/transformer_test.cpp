@@ -137,6 +137,11 @@ std::vector<Case> cases() {
     c.layer.rope.fraction = 0.5;
     c.layer.rope.base = 100;
   }));
+  all.push_back(with("rope on an odd number of dims", [](ModelConfig& c) {
+    c.layer.head_dim = 6;
+    c.layer.rope = {
+        .base = 50, .fraction = 0.5, .scaling = RopeScaling::dynamic, .factor = 2, .original_length = 3};
+  }));
   struct Scaled {
     const char* name;
     RopeConfig rope;

@@ -56,7 +56,7 @@ void validate_attention(const ModelConfig& config, const LayerConfig& given, con
           "rotary positions need at least 2 dims of a head, but head_dim {} * rope_fraction {} leaves {}{}",
           c.head_dim, c.rope.fraction, rotary, at));
     }
-    if (c.rope.fraction == 1 && c.head_dim % 2 != 0) {
+    if (rotary_dim(c) > c.head_dim) {
       fail(fmt::format("head_dim is {}{}, and rotary positions need an even one", c.head_dim, at));
     }
   }

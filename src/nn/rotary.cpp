@@ -13,9 +13,16 @@ namespace {
 
 constexpr int64_t kFewestRows = 64;
 
+// Dims that the fraction names, which frequencies count in; an odd one is turned with the next.
+int64_t named_dims(const LayerConfig& c) {
+  if (c.kv_rank > 0) return c.rope_dim;
+  // A fraction such as 64 / 192 must not lose a dim to its rounding.
+  return static_cast<int64_t>(std::floor(static_cast<double>(c.head_dim) * c.rope.fraction + 1e-6));
+}
+
 // The pair that turns `turns` times within the original length (2309.00071, eq. 17's inverse).
 double pair_of(const LayerConfig& c, double turns) {
-  const auto length = static_cast<double>(c.rope.original_length), dim = static_cast<double>(rotary_dim(c));
+  const auto length = static_cast<double>(c.rope.original_length), dim = static_cast<double>(named_dims(c));
   return dim * std::log(length / (turns * 2 * std::numbers::pi)) / (2 * std::log(c.rope.base));
 }
 
@@ -27,7 +34,7 @@ void scale_yarn(const LayerConfig& c, std::vector<double>& frequencies) {
     high = std::ceil(high);
   }
   low = std::max(low, 0.0);
-  high = std::min(high, static_cast<double>(rotary_dim(c) - 1));
+  high = std::min(high, static_cast<double>(named_dims(c) - 1));
   if (low == high) high += 0.001;
   for (size_t i = 0; i < frequencies.size(); ++i) {
     const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
@@ -49,7 +56,7 @@ void scale_llama3(const RopeConfig& r, std::vector<double>& frequencies) {
 
 // A base by which the slowest pair turns no further in `length` than before in the original one.
 double dynamic_base(const LayerConfig& c, int64_t length) {
-  const auto dim = static_cast<double>(rotary_dim(c));
+  const auto dim = static_cast<double>(named_dims(c));
   const double longer = static_cast<double>(std::max(length, c.rope.original_length)) /
                         static_cast<double>(c.rope.original_length);
   return c.rope.base * std::pow(c.rope.factor * longer - (c.rope.factor - 1), dim / (dim - 2));
@@ -91,15 +98,13 @@ RotaryTable made(const LayerConfig& c, int64_t length, int64_t rows) {
 }  // namespace
 
 int64_t rotary_dim(const LayerConfig& c) {
-  if (c.kv_rank > 0) return c.rope_dim;
-  // A fraction such as 64 / 192 must not lose a pair to its rounding.
-  return static_cast<int64_t>(std::floor(static_cast<double>(c.head_dim) * c.rope.fraction + 1e-6)) / 2 * 2;
+  return (named_dims(c) + 1) / 2 * 2;
 }
 
 std::vector<double> rotary_frequencies(const LayerConfig& c, int64_t length) {
   const RopeConfig& r = c.rope;
   const double base = r.scaling == RopeScaling::dynamic ? dynamic_base(c, length) : r.base;
-  std::vector<double> frequencies = rope_frequencies(base, rotary_dim(c));
+  std::vector<double> frequencies = rope_frequencies(base, named_dims(c));
   if (r.scaling == RopeScaling::linear) {
     for (double& f : frequencies) f /= r.factor;
   }

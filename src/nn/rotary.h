@@ -10,7 +10,7 @@
 
 namespace plumb {
 
-// Dims of a head that are turned: even. `c` is resolved, here and below.
+// Dims of a head that are turned: even, rounded up. `c` is resolved, here and below.
 int64_t rotary_dim(const LayerConfig& c);
 
 // Radians that each pair turns by from one position to the next, in a sequence of `length` tokens (which
