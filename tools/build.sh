@@ -57,3 +57,6 @@ run_tests() {
          /^ +Start +[0-9]+: / || /^Internal ctest|^Test project/ { next }
          { print; fflush() }'
 }
+
+# What the build in build-address is configured with, its fuzzers included.
+address_build=(-DCMAKE_CXX_COMPILER=clang++-14 "-DPLUMB_SANITIZE=address;undefined")
