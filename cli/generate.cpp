@@ -54,13 +54,45 @@ std::string whole_file(const std::string& path) {
   return text;
 }
 
-std::string json_line(const std::string& prompt, const Generated& g) {
+// Of a beam: its score, and the next best.
+std::string beam_fields(const Generated& g, const GenerateOptions& o) {
+  if (o.beams == 1) return "";
+  std::string text = fmt::format(", \"score\": {:.6f}", g.score);
+  if (o.results == 1) return text;
+  text += ", \"others\": [";
+  for (size_t i = 0; i < g.others.size(); ++i) {
+    const Generated& other = g.others[i];
+    text += fmt::format("{}{{\"text\": {}, \"ids\": [{}], \"end\": \"{}\", \"score\": {:.6f}}}",
+                        i == 0 ? "" : ", ", quote_toml(other.text), fmt::join(other.ids, ", "),
+                        end_reason_name(other.end), other.score);
+  }
+  return text + "]";
+}
+
+// Log-probabilities of the tokens, and by id those of the likeliest.
+std::string probability_fields(const Generated& g) {
+  if (g.probabilities.empty()) return "";
+  std::string text = ", \"log_probabilities\": [";
+  for (size_t i = 0; i < g.probabilities.size(); ++i) {
+    const TokenProbability& p = g.probabilities[i];
+    text += fmt::format("{}{{\"log_probability\": {:.6f}, \"likeliest\": {{", i == 0 ? "" : ", ",
+                        p.log_probability);
+    for (size_t j = 0; j < p.likeliest.size(); ++j) {
+      text +=
+          fmt::format("{}\"{}\": {:.6f}", j == 0 ? "" : ", ", p.likeliest[j].first, p.likeliest[j].second);
+    }
+    text += "}}";
+  }
+  return text + "]";
+}
+
+std::string json_line(const std::string& prompt, const Generated& g, const GenerateOptions& o) {
   // A quoted text of TOML, with every control character by number, is one of JSON.
   return fmt::format(
       "{{\"prompt\": {}, \"text\": {}, \"ids\": [{}], \"end\": \"{}\", \"prompt_tokens\": {}, "
-      "\"prefill_seconds\": {:.6f}, \"tokens_per_second\": {:.2f}}}\n",
+      "\"prefill_seconds\": {:.6f}, \"tokens_per_second\": {:.2f}{}}}\n",
       quote_toml(prompt), quote_toml(g.text), fmt::join(g.ids, ", "), end_reason_name(g.end), g.prompt_tokens,
-      g.prefill_seconds, g.tokens_per_second);
+      g.prefill_seconds, g.tokens_per_second, beam_fields(g, o) + probability_fields(g));
 }
 
 void show_rate(const Generated& g) {
@@ -93,6 +125,7 @@ void write_all(GenerateCommand& c, const Generator& generator) {
     while (next(prompt)) {
       const Generated g = generator.generate(prompt, c.options, put);
       put("\n");
+      for (const Generated& other : g.others) put(other.text + "\n");
       show_rate(g);
       ++c.options.first_prompt;
     }
@@ -104,7 +137,7 @@ void write_all(GenerateCommand& c, const Generator& generator) {
     const auto results = generator.generate(prompts, c.options);
     c.options.first_prompt += prompts.size();
     for (size_t i = 0; i < results.size(); ++i) {
-      put(c.lines ? json_line(prompts[i], results[i]) : results[i].text + "\n");
+      put(c.lines ? json_line(prompts[i], results[i], c.options) : results[i].text + "\n");
     }
   }
 }

@@ -80,6 +80,18 @@ TEST_F(Generators, OptionsOutOfRangeAreNamed) {
   expect_error("top_p", [](auto& o) { o.top_p = 1.5; });
   expect_error("min_p", [](auto& o) { o.min_p = NAN; });
   expect_error("repetition_penalty", [](auto& o) { o.repetition_penalty = 0; });
+  expect_error("beams", [](auto& o) { o.beams = 0; });
+  expect_error("temperature", [](auto& o) { o.beams = 2, o.temperature = 1; });
+  expect_error("beam_groups", [](auto& o) { o.beams = 4, o.beam_groups = 3; });
+  expect_error("results", [](auto& o) { o.results = 2; });
+  expect_error("typical_p", [](auto& o) { o.typical_p = 0; });
+  expect_error("eta_cutoff", [](auto& o) { o.eta_cutoff = 1; });
+  expect_error("dry_base", [](auto& o) { o.dry_base = 0.5; });
+  expect_error("logit_bias", [](auto& o) { o.logit_bias = {"15"}; });
+  expect_error("logit_bias", [](auto& o) { o.logit_bias = {"=2"}; });
+  expect_error("logit_bias", [](auto& o) { o.logit_bias = {"4=nan"}; });
+  expect_error("xtc_threshold", [](auto& o) { o.xtc_threshold = 0; });
+  expect_error("log_probabilities", [](auto& o) { o.beams = 2, o.log_probabilities = 1; });
   expect_error("prefill_chunk", [](auto& o) { o.prefill_chunk = -2; });
   expect_error("stop", [](auto& o) { o.stop = {""}; });
   expect_error("stop", [](auto& o) { o.stop = {"\xff"}; });
@@ -91,7 +103,7 @@ TEST_F(Generators, VisitListsEveryFieldOnce) {
     names.push_back(name);
     EXPECT_NE(*help, 0);
   });
-  EXPECT_EQ(names.size(), 10u);
+  EXPECT_EQ(names.size(), 35u);
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::unique(names.begin(), names.end()), names.end());
 }

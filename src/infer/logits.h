@@ -1,37 +1,33 @@
-// What is done to the logits of the next token before one is chosen, as plain functions over one row (V). The
-// order, as the reference generators have it:
-//   penalize_repetition, ban_words, force_token, scale_temperature, keep_top_k, keep_top_p, keep_min_p
-// and then greedy() or sample(). A token that is ruled out has the logit -inf; none is NaN or +inf, which
-// check_finite() sees to first. Threads: safe.
+// Logits of the next token, one row (V), and the choice of one. A token that is ruled out has the logit -inf;
+// none is NaN or +inf, which check_finite() sees to first. What is done in between: penalties.h, then
+// temperature, then cutoffs.h; token_rules.h has the order. Threads: safe.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace plumb {
 
+constexpr float kOut = -std::numeric_limits<float>::infinity();
+
 // Throws Error(numeric) where a logit is not finite.
 void check_finite(std::span<const float> logits);
 
-// Each distinct id of the history once: positive logits are divided by the penalty, others multiplied (Keskar
-// 2019, 1909.05858, with the sign mended as in later practice). Ids outside the row are skipped.
-void penalize_repetition(std::span<float> logits, std::span<const int32_t> history, double penalty);
+// Where there is none: -inf, or what OpenMP's reduction starts from, which a compiler may take as the lowest
+// finite number; is_open() is false for both.
+float highest_of(std::span<const float> logits);
+bool is_open(float highest);
 
-// Rules out the last id of each word whose other ids are what the history ends with.
-void ban_words(std::span<float> logits, std::span<const int32_t> history,
-               const std::vector<std::vector<int64_t>>& words);
-
-void force_token(std::span<float> logits, int64_t id);  // rules out every other
+// exp(logit - highest), whose sum over the row is softmax's denominator.
+double weight(float logit, float highest);
+double log_sum(std::span<const float> logits);  // log of that denominator, of logits as they are
 
 void scale_temperature(std::span<float> logits, double temperature);  // above 0
 
-// The cut-offs leave the k likeliest; the likeliest that together reach probability p; those at least p times
-// as likely as the likeliest. Among equals the lower ids stay. At least one token stays.
-//   top-k: Fan 2018, 1805.04833; top-p: Holtzman 2020, 1904.09751; min-p: Nguyen 2024, 2407.01082.
-void keep_top_k(std::span<float> logits, int64_t k);
-void keep_top_p(std::span<float> logits, double p);
-void keep_min_p(std::span<float> logits, double p);
+// Logits to log-probabilities, by a sum in f64.
+void log_softmax(std::span<float> logits);
 
 // The likeliest token, the lowest id of equals. Throws Error(input) where every token is ruled out; so does
 // sample().

@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <numeric>
 
+#include "infer/cutoffs.h"
 #include "infer/decoding.h"
 #include "infer/logits.h"
+#include "infer/token_rules.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -25,67 +29,70 @@ struct Sequence {
   int64_t most = 0;              // new tokens that may come
   TextStream text;
   Generated result;
+  double bits = 0;  // Mirostat's bound on the next token's
 
   int64_t written() const { return static_cast<int64_t>(history.size() - prompt); }
 };
 
-struct Limit {
-  int64_t most;
-  EndReason end;  // why no more
-};
+// Of one token and of the `count` likeliest.
+TokenProbability probability_of(std::span<const float> logits, int32_t id, int64_t count) {
+  const double all = log_sum(logits);
+  TokenProbability p{logits[id] - all, {}};
+  std::vector<int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto last = ids.begin() + std::min<int64_t>(count, static_cast<int64_t>(ids.size()));
+  std::partial_sort(ids.begin(), last, ids.end(), [&](int32_t a, int32_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  });
+  for (auto i = ids.begin(); i != last; ++i) p.likeliest.emplace_back(*i, logits[*i] - all);
+  return p;
+}
 
 class Writer {
  public:
-  explicit Writer(const Writing& w) : w_(w) {
-    vocabulary_ = std::min<int64_t>(w.model.config().vocab_size, w.tokenizer.vocab_size());
-    for (const auto& word : w.defaults.bad_words) {
-      if (word.size() != 1 || !is_end(word[0])) bad_words_.push_back(word);
-    }
-  }
+  explicit Writer(const Writing& w)
+      : w_(w),
+        rules_(w.options, w.defaults, w.tokenizer),
+        vocabulary_(std::min<int64_t>(w.model.config().vocab_size, w.tokenizer.vocab_size())) {}
 
   std::vector<Generated> run();
 
  private:
-  bool is_end(int64_t id) const {
-    const auto& ends = w_.defaults.eos_ids;
-    return std::find(ends.begin(), ends.end(), id) != ends.end();
-  }
-  Limit limit(size_t prompt) const;
-  int32_t choose(std::span<float> logits, const Sequence& s, uint64_t row) const;
+  int32_t choose(std::span<float> logits, Sequence& s, uint64_t row) const;
+  int32_t draw(std::span<float> logits, Sequence& s, uint64_t row) const;
   bool append(Sequence& s, int32_t id) const;
   void finish(Sequence& s, double decode_seconds) const;
 
   const Writing& w_;
-  int64_t vocabulary_ = 0;
-  std::vector<std::vector<int64_t>> bad_words_;
+  TokenRules rules_;
+  int64_t vocabulary_;
 };
 
-Limit Writer::limit(size_t prompt) const {
-  const int64_t room = w_.model.config().max_length - static_cast<int64_t>(prompt);
-  if (room <= 0) {
-    throw Error(ErrorKind::input,
-                fmt::format("a prompt of {} tokens leaves no room to write: the model was made for {} "
-                            "in all (max_length)",
-                            prompt, w_.model.config().max_length));
-  }
-  if (w_.options.max_new_tokens <= room) return {w_.options.max_new_tokens, EndReason::max_new_tokens};
-  return {room, EndReason::max_length};
-}
-
-int32_t Writer::choose(std::span<float> logits, const Sequence& s, uint64_t row) const {
+int32_t Writer::choose(std::span<float> logits, Sequence& s, uint64_t row) const {
   const GenerateOptions& o = w_.options;
   check_finite(logits);
-  penalize_repetition(logits, s.history, o.repetition_penalty);
-  ban_words(logits, s.history, bad_words_);
-  if (s.written() == 0 && w_.defaults.forced_bos_id >= 0) force_token(logits, w_.defaults.forced_bos_id);
-  if (s.written() == s.most - 1 && w_.defaults.forced_eos_id >= 0)
-    force_token(logits, w_.defaults.forced_eos_id);
-  if (o.temperature == 0) return greedy(logits);
-  scale_temperature(logits, o.temperature);
-  keep_top_k(logits, o.top_k);
-  keep_top_p(logits, o.top_p);
-  keep_min_p(logits, o.min_p);
-  return sample(logits, random_uniform({o.seed, random_stream(s.history.size(), row)}, 0));
+  std::vector<float> plain;  // what penalties have not touched
+  if (o.log_probabilities > 0) plain.assign(logits.begin(), logits.end());
+  rules_.apply(
+      logits, {.history = s.history,
+               .prompt = s.prompt,
+               .most = s.most,
+               .source = w_.sources.empty() ? std::span<const int32_t>() : w_.sources[row - o.first_prompt]});
+  const int32_t id = o.temperature == 0 ? greedy(logits) : draw(logits, s, row);
+  if (o.log_probabilities > 0)
+    s.result.probabilities.push_back(probability_of(plain, id, o.log_probabilities));
+  return id;
+}
+
+int32_t Writer::draw(std::span<float> logits, Sequence& s, uint64_t row) const {
+  const GenerateOptions& o = w_.options;
+  const RandomKey key{o.seed, random_stream(s.history.size(), row)};
+  rules_.cut(logits, random_uniform(key, 1));
+  if (o.mirostat_tau > 0) keep_unsurprising(logits, s.bits);
+  const int32_t id = sample(logits, random_uniform(key, 0));
+  if (o.mirostat_tau > 0)
+    s.bits -= o.mirostat_eta * ((log_sum(logits) - logits[id]) / std::log(2.0) - o.mirostat_tau);
+  return id;
 }
 
 // Whether the text goes on.
@@ -94,11 +101,11 @@ bool Writer::append(Sequence& s, int32_t id) const {
   s.text.add(id);
   if (s.text.stopped()) {
     s.result.end = EndReason::stop;
-  } else if (is_end(id) && !w_.options.ignore_eos) {
+  } else if (rules_.is_end(id) && !w_.options.ignore_eos) {
     s.result.end = EndReason::eos;
   } else {
     if (s.written() < s.most) return true;
-    s.result.end = limit(s.prompt).end;
+    s.result.end = limit(w_, s.prompt).end;
   }
   return false;
 }
@@ -118,9 +125,13 @@ std::vector<Generated> Writer::run() {
   int64_t longest = 0, most = 0;
   for (size_t i = 0; i < w_.prompts.size(); ++i) {
     const auto& prompt = w_.prompts[i];
-    const int64_t new_tokens = limit(prompt.size()).most;
-    all.push_back(
-        {prompt, prompt.size(), new_tokens, TextStream(w_.tokenizer, w_.options.stop, w_.on_text), {}});
+    const int64_t new_tokens = limit(w_, prompt.size()).most;
+    all.push_back({prompt,
+                   prompt.size(),
+                   new_tokens,
+                   TextStream(w_.tokenizer, w_.options.stop, w_.on_text),
+                   {},
+                   2 * w_.options.mirostat_tau});
     all.back().result.prompt_tokens =
         static_cast<int64_t>(w_.sources.empty() ? prompt.size() : w_.sources[i].size());
     longest = std::max(longest, static_cast<int64_t>(prompt.size()));
@@ -162,6 +173,18 @@ std::vector<Generated> Writer::run() {
 }
 
 }  // namespace
+
+Limit limit(const Writing& w, size_t prompt) {
+  const int64_t longest = w.model.config().max_length, room = longest - static_cast<int64_t>(prompt);
+  if (room <= 0) {
+    throw Error(ErrorKind::input,
+                fmt::format("a prompt of {} tokens leaves no room to write: the model was made for {} "
+                            "in all (max_length)",
+                            prompt, longest));
+  }
+  if (w.options.max_new_tokens <= room) return {w.options.max_new_tokens, EndReason::max_new_tokens};
+  return {room, EndReason::max_length};
+}
 
 std::vector<Generated> write(const Writing& writing) {
   if (writing.prompts.empty()) return {};

@@ -20,6 +20,17 @@ struct Writing {
   RunObserver* observer = nullptr;
 };
 
+// How many tokens may come behind a prompt, and why no more. Throws Error(input) where none may.
+struct Limit {
+  int64_t most;
+  EndReason end;
+};
+Limit limit(const Writing& writing, size_t prompt);
+
+// Token by token, each the likeliest or drawn.
 std::vector<Generated> write(const Writing& writing);
+
+// By beam search: options.beams texts of each prompt side by side.
+std::vector<Generated> search(const Writing& writing);
 
 }  // namespace plumb

@@ -150,9 +150,9 @@ TEST_F(Writings, EndTokensEndUnlessIgnored) {
 }
 
 TEST_F(Writings, ForcedTokensAndBadWords) {
-  const Ids prompt = some_ids(5, 1, 256);
+  const Ids prompt = some_ids(1, 1, 256);
   const Ids free = run({prompt})[0].ids;
-  defaults_.forced_bos_id = 7;
+  defaults_.forced_bos_id = 7;  // the second token of all, as the files mean it
   defaults_.forced_eos_id = 256;
   defaults_.eos_ids = {256};
   const Generated forced = run({prompt})[0];
@@ -166,6 +166,133 @@ TEST_F(Writings, ForcedTokensAndBadWords) {
   EXPECT_EQ(std::count(without.begin(), without.end(), free[0]), 0);
   defaults_.eos_ids = {free[0]};  // a word that is the end token has no effect
   EXPECT_EQ(run({prompt})[0].ids, Ids{free[0]});
+}
+
+TEST_F(Writings, TheFilesRulesHoldWhereTheyAre) {
+  const Ids prompt = some_ids(3, 1, 256);
+  const Ids free = run({prompt})[0].ids;
+  defaults_.suppressed_at_begin = {free[0]};
+  EXPECT_NE(run({prompt})[0].ids[0], free[0]);
+  defaults_ = {};
+  defaults_.suppressed = {free[0], free[1]};
+  const Ids without = run({prompt})[0].ids;
+  for (const int32_t id : without) {
+    EXPECT_NE(id, free[0]);
+    EXPECT_NE(id, free[1]);
+  }
+  defaults_ = {};
+  defaults_.eos_ids = {free[2]};
+  defaults_.min_length = 8;  // with the prompt
+  EXPECT_GE(run({prompt})[0].ids.size(), 5u);
+  defaults_.min_length.reset();
+  options_.min_new_tokens = 7;
+  EXPECT_GE(run({prompt})[0].ids.size(), 7u);
+}
+
+TEST_F(Writings, LogProbabilitiesAreTheModels) {
+  Ids sequence = some_ids(4, 1, 256);
+  options_.log_probabilities = 3;
+  options_.repetition_penalty = 4;  // changes what is chosen, not what is told
+  const Generated g = run({sequence})[0];
+  ASSERT_EQ(g.probabilities.size(), g.ids.size());
+  for (size_t i = 0; i < g.ids.size(); ++i) {
+    std::vector<float> row = logits_after(sequence);
+    log_softmax(row);
+    EXPECT_NEAR(g.probabilities[i].log_probability, row[g.ids[i]], 1e-5);
+    ASSERT_EQ(g.probabilities[i].likeliest.size(), 3u);
+    EXPECT_EQ(g.probabilities[i].likeliest[0].first, greedy(row));
+    EXPECT_GE(g.probabilities[i].likeliest[0].second, g.probabilities[i].likeliest[1].second);
+    sequence.push_back(g.ids[i]);
+  }
+}
+
+// Tokens have the bits that were asked for on average, more and fewer than the model alone gives.
+TEST_F(Writings, MirostatKeepsTheBits) {
+  options_.temperature = 1;
+  options_.max_new_tokens = 60;
+  const auto bits = [&](double tau) {
+    options_.mirostat_tau = tau;
+    options_.log_probabilities = 1;
+    double sum = 0, count = 0;
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      options_.seed = seed;
+      const Generated g = run({some_ids(3, seed + 1, 256)})[0];
+      for (const TokenProbability& p : g.probabilities) {
+        sum -= p.log_probability / std::log(2.0);
+        ++count;
+      }
+    }
+    return sum / count;
+  };
+  const double free = bits(0), low = bits(1), middle = bits(2.5);
+  EXPECT_LT(low, middle);
+  EXPECT_LT(middle, free);
+}
+
+TEST_F(Writings, BeamsHaveTheirScoresAndDoNotDependOnTheBatch) {
+  const std::vector<Ids> prompts = {some_ids(3, 3, 256), some_ids(9, 4, 256), some_ids(1, 5, 256)};
+  options_.beams = 4;
+  options_.results = 4;
+  options_.length_penalty = 0.7;
+  defaults_.eos_ids = {run({prompts[0]})[0].ids[2], 17, 99};
+  const auto searched = [&](std::vector<Ids> p) {
+    return search({*model_, tokenizer_, defaults_, options_, std::move(p), {}, {}});
+  };
+  const auto together = searched(prompts);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const Generated alone = searched({prompts[i]})[0];
+    EXPECT_EQ(together[i].ids, alone.ids);
+    ASSERT_EQ(alone.others.size(), 3u);
+    double last = alone.score;
+    std::set<Ids> different{alone.ids};
+    for (const Generated& other : alone.others) {
+      EXPECT_LE(other.score, last);
+      last = other.score;
+      different.insert(other.ids);
+    }
+    EXPECT_EQ(different.size(), 4u);
+    for (const Generated* g : {&alone, &alone.others[2]}) {
+      Ids sequence = prompts[i];
+      double sum = 0;
+      for (const int32_t id : g->ids) {
+        std::vector<float> row = logits_after(sequence);
+        log_softmax(row);
+        sum += row[id];
+        sequence.push_back(id);
+      }
+      EXPECT_NEAR(g->score, sum / std::pow(static_cast<double>(g->ids.size()), 0.7), 1e-4);
+    }
+  }
+  // The likeliest text is at least as likely as the one that is likely step by step.
+  options_.length_penalty = 1;
+  const double best = searched({prompts[1]})[0].score;
+  options_.beams = options_.results = 1;
+  EXPECT_GE(best, searched({prompts[1]})[0].score - 1e-6);
+}
+
+TEST_F(Writings, GroupsOfBeamsBeginDifferently) {
+  options_.beams = 6;
+  options_.beam_groups = 3;
+  options_.diversity_penalty = 1e3;
+  options_.results = 6;
+  const Generated g = search({*model_, tokenizer_, defaults_, options_, {some_ids(4, 2, 256)}, {}, {}})[0];
+  std::set<int32_t> first{g.ids[0]};
+  for (const Generated& other : g.others) first.insert(other.ids[0]);
+  EXPECT_GE(first.size(), 3u);
+}
+
+TEST_F(Writings, BeamsEndAtStopStrings) {
+  options_.beams = 3;
+  const auto searched = [&] {
+    return search({*model_, tokenizer_, defaults_, options_, {some_ids(4, 2, 256)}, {}, {}})[0];
+  };
+  const std::string free = searched().text;
+  ASSERT_GE(free.size(), 3u);
+  size_t at = 1;
+  while (at + 1 < free.size() && (free[at] & 0x80) != 0) ++at;
+  options_.stop = {free.substr(at, 1)};
+  const Generated g = searched();
+  EXPECT_EQ(g.text.find(options_.stop[0]), std::string::npos);
 }
 
 TEST_F(Writings, RepetitionPenaltyCountsThePromptToo) {

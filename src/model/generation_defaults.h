@@ -22,10 +22,16 @@ struct GenerationDefaults {
   // Sequences that must not appear: the last id of one is ruled out where the ids before it have just been
   // written. A sequence of one id that is also an end id has no effect.
   std::vector<std::vector<int64_t>> bad_words;
-  std::optional<int64_t> max_new_tokens;
+  std::vector<int64_t> suppressed, suppressed_at_begin;  // ruled out everywhere, or as the first new token
+  std::optional<int64_t> min_length;                     // tokens of prompt and text before one that ends it
+  std::optional<int64_t> max_new_tokens, min_new_tokens;
   std::optional<bool> do_sample;
-  std::optional<double> temperature, top_p, min_p, repetition_penalty;
-  std::optional<int64_t> top_k;
+  std::optional<double> temperature, top_p, min_p, typical_p, epsilon_cutoff, eta_cutoff;
+  std::optional<double> repetition_penalty, encoder_repetition_penalty;
+  std::optional<int64_t> top_k, no_repeat_ngram, encoder_no_repeat_ngram;
+  std::optional<int64_t> beams, beam_groups, results;
+  std::optional<double> length_penalty, diversity_penalty;
+  std::optional<std::string> early_stopping;  // "true", "false" or "never"
 
   bool operator==(const GenerationDefaults&) const = default;
 };

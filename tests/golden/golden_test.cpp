@@ -1,6 +1,6 @@
 // Recorded models of published families: folders with weights, inputs, and the values that an engine has to
-// reproduce from them, worked out in f64. Every value that a folder records is compared, but for the beams,
-// which belong to search and not to the model. PLUMB_GOLDEN names another folder of such folders.
+// reproduce from them, worked out in f64. Every value that a folder records is compared, the beams in
+// beams_golden_test.cpp. PLUMB_GOLDEN names another folder of such folders.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 
+#include "golden/golden_folders.h"
 #include "kernels/optimizer.h"
 #include "model/families.h"
 #include "model/generation_defaults.h"
@@ -26,105 +27,6 @@
 
 namespace plumb::test {
 namespace {
-
-// Of the recorded folders those that have to load. Any other one is compared or refused by name.
-constexpr const char* kRequired[] = {"gpt2",
-                                     "gpt2-oldconfig",
-                                     "llama",
-                                     "llama-oldconfig",
-                                     "llama-linear",
-                                     "llama-headdim",
-                                     "llama-dynamic",
-                                     "llama-llama3",
-                                     "llama-yarn",
-                                     "mistral",
-                                     "ministral",
-                                     "ministral3",
-                                     "arcee",
-                                     "qwen2",
-                                     "qwen2-oldconfig",
-                                     "qwen2-window",
-                                     "qwen3",
-                                     "olmo",
-                                     "olmo2",
-                                     "exaone4",
-                                     "smollm3",
-                                     "seed_oss",
-                                     "hunyuan_v1_dense",
-                                     "granite",
-                                     "gemma",
-                                     "gemma2",
-                                     "gemma3_text",
-                                     "ernie4_5",
-                                     "helium",
-                                     "cohere",
-                                     "cohere2",
-                                     "phi3",
-                                     "phi3-longrope",
-                                     "glm",
-                                     "glm4",
-                                     "bert",
-                                     "bert-oldconfig",
-                                     "marian",
-                                     "marian-oldconfig",
-                                     "mixtral",
-                                     "qwen2_moe",
-                                     "qwen3_moe",
-                                     "olmoe",
-                                     "deepseek_v2",
-                                     "gpt_bigcode",
-                                     "gpt_neo",
-                                     "gptj",
-                                     "gpt_neox",
-                                     "gpt_neox-serial",
-                                     "opt",
-                                     "opt-postnorm",
-                                     "bloom",
-                                     "mpt",
-                                     "falcon",
-                                     "falcon-alibi",
-                                     "falcon-new",
-                                     "phi",
-                                     "stablelm",
-                                     "starcoder2",
-                                     "persimmon",
-                                     "nemotron",
-                                     "stablelm-qknorm",
-                                     "deepseek_v2-group",
-                                     "deepseek_v3",
-                                     "granitemoe",
-                                     "gpt_oss"};
-
-struct Folders {
-  std::set<std::string> compared, refused;
-};
-
-// Every folder whose config is not refused as unsupported is compared, whatever else may be wrong with it.
-Folders sort_folders() {
-  Folders folders;
-  if (!std::getenv("PLUMB_GOLDEN")) folders.compared.insert(std::begin(kRequired), std::end(kRequired));
-  if (!std::filesystem::is_directory(golden_path())) return folders;
-  for (const auto& entry : std::filesystem::directory_iterator(golden_path())) {
-    const auto config = entry.path() / "config.json";
-    const std::string name = entry.path().filename().string();
-    if (!std::filesystem::exists(config) || folders.compared.contains(name)) continue;
-    try {
-      read_config(read_file(config), config.string());
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::unsupported) {
-        folders.refused.insert(name);
-        continue;
-      }
-    }
-    folders.compared.insert(name);
-  }
-  return folders;
-}
-
-const Folders& folders() {
-  static const Folders sorted = sort_folders();
-  return sorted;
-}
 
 struct Batch {
   Tokens source;  // of an encoder
@@ -282,10 +184,10 @@ TEST_P(Golden, EveryRecordedValueIsKnown) {
                                      "prompt_ids"};
   const std::set<std::string> compared{
       "logits", "loss", "aux_loss", "adamw_losses", "left_padded_logits", "greedy", "greedy_nocache"};
-  const std::set<std::string> left_to_search{"beam4", "beam4_scores"};
+  const std::set<std::string> of_search{"beam4", "beam4_scores"};
   for (const auto& entry : file_->entries()) {
     const std::string& n = entry.name;
-    const bool known = inputs.contains(n) || compared.contains(n) || left_to_search.contains(n) ||
+    const bool known = inputs.contains(n) || compared.contains(n) || of_search.contains(n) ||
                        n.starts_with("grad.") || n.starts_with("hidden.") ||
                        n.starts_with("encoder_hidden.") || n.starts_with("decoder_hidden.") ||
                        n.starts_with("router_logits.") || n.starts_with("encoder_router_logits.") ||
@@ -561,14 +463,8 @@ TEST_P(Golden, SavedAndLoadedIsTheSame) {
   }
 }
 
-std::string folder_name(const testing::TestParamInfo<std::string>& info) {
-  std::string name = info.param;
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
-  return name;
-}
-INSTANTIATE_TEST_SUITE_P(Folder, Golden, testing::ValuesIn(folders().compared), folder_name);
-INSTANTIATE_TEST_SUITE_P(Folder, Greedy, testing::ValuesIn(folders().compared), folder_name);
+INSTANTIATE_TEST_SUITE_P(Folder, Golden, testing::ValuesIn(golden_folders().compared), folder_name);
+INSTANTIATE_TEST_SUITE_P(Folder, Greedy, testing::ValuesIn(golden_folders().compared), folder_name);
 // PLUMB_GOLDEN may name a folder in which nothing is supported.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Golden);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Greedy);
@@ -576,7 +472,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Greedy);
 // What is not supported is refused by name, never approximated.
 TEST(OtherFolders, AreRefused) {
   SKIP_WITHOUT(golden_path());
-  for (const std::string& name : folders().refused) {
+  for (const std::string& name : golden_folders().refused) {
     try {
       Model::load((golden_path() / name).string());
       ADD_FAILURE() << name << " loads although its config is refused";
@@ -586,7 +482,7 @@ TEST(OtherFolders, AreRefused) {
     }
   }
   if (std::getenv("PLUMB_GOLDEN")) return;
-  EXPECT_GT(folders().refused.size(), 0u);
+  EXPECT_GT(golden_folders().refused.size(), 0u);
 }
 
 }  // namespace
