@@ -11,7 +11,7 @@
 namespace plumb {
 
 struct ConvertOptions {
-  std::optional<StoredType> type;        // unset: what all matrices are stored in, f32 where they differ
+  std::optional<StoredType> type;        // unset: what matrices are stored in, or f32 where that rounds
   uint64_t shard_bytes = 5'000'000'000;  // most of one file of weights
   std::string model_type;                // family whose names and config are written; empty: the model's own
 };

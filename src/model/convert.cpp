@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
 #include "model/model_folder.h"
 #include "model/transformer.h"
+#include "ops/linear.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -14,6 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Whether the type holds these numbers as they are.
+bool holds(DType type, const Tensor& numbers) {
+  const Tensor wide = owned_f32(numbers);
+  return std::all_of(wide.f32(), wide.f32() + wide.numel(), [&](float x) {
+    return type == DType::f32 || (type == DType::bf16 ? to_float(to_bf16(x)) : to_float(to_f16(x))) == x;
+  });
+}
+
+// What the file holds its matrices in, if that goes for the rest, which loading widens; else f32.
 DType stored_type(const ParameterTable& table) {
   std::optional<DType> stored;
   for (const auto& p : table.all()) {
@@ -21,7 +32,9 @@ DType stored_type(const ParameterTable& table) {
     if (stored && *stored != p->value.dtype()) return DType::f32;
     stored = p->value.dtype();
   }
-  return stored.value_or(DType::f32);
+  const DType type = stored.value_or(DType::f32);
+  const auto fits = [&](const auto& p) { return holds(type, p->value); };
+  return std::ranges::all_of(table.all(), fits) ? type : DType::f32;
 }
 
 // Weights, their indexes and what write_folder() writes stay behind.

@@ -192,11 +192,11 @@ void read_windows(const JsonFields& f, const std::vector<bool>& sliding, int64_t
   set_layers(c, layers);
 }
 
-int64_t write_windows(const ModelConfig& c, JsonObject j) {
+int64_t write_windows(const ModelConfig& c, JsonObject j, int64_t absent) {
   int64_t any = 0;
   for (int64_t i = 0; i < c.decoder_layers; ++i)
     any = std::max(any, layer_config(c, Side::decoder, i).window);
-  write_window(any, j);
+  write_window(any > 0 ? any : absent, j);
   write_sliding(c, j);
   return any;
 }

@@ -6,6 +6,7 @@
 namespace plumb {
 namespace {
 
+constexpr int64_t kUsualWindow = 4096;
 constexpr DecoderKeys kKeys{
     .norm_eps = "layer_norm_eps", .attention_bias = "attention_bias", .output_bias = "attention_bias"};
 
@@ -31,14 +32,15 @@ ModelConfig read(const JsonFields& f) {
   const int64_t pattern = f.integer("sliding_window_pattern", 4);
   if (pattern < 1) f.wrong("sliding_window_pattern", "at least 1");
   const auto absent = [&](int64_t i) { return (i + 1) % pattern != 0; };
-  read_windows(f, read_sliding(f, c.decoder_layers, absent), f.integer_or_none("sliding_window", 4096), c,
+  read_windows(f, read_sliding(f, c.decoder_layers, absent),
+               f.integer_or_none("sliding_window", kUsualWindow), c,
                [](LayerConfig& of, bool sliding) { of.rotary = sliding; });
   return c;
 }
 
 void write(const ModelConfig& c, JsonObject j) {
   write_decoder(c, resolved_layer(c, Side::decoder, 0), j, kKeys);
-  write_windows(c, j);
+  write_windows(c, j, kUsualWindow);
   j["logit_scale"] = c.logits_scale;
 }
 

@@ -76,6 +76,16 @@ TEST(DecoderConfig, KeysThatNoClassDeclares) {
             std::string::npos);
 }
 
+// The reference's class makes the mask of a window whether a layer has one or not.
+TEST(DecoderConfig, AWindowThatNoLayerHasIsStillWritten) {
+  for (const char* type : {"gemma2", "gemma3_text", "cohere2", "ministral"}) {
+    const ModelConfig c = config(
+        type,
+        R"("num_key_value_heads":2,"pad_token_id":0,"layer_types":["full_attention","full_attention"])");
+    EXPECT_NE(write_config(c, "float32").find("\"sliding_window\": 4096"), std::string::npos) << type;
+  }
+}
+
 TEST(DecoderConfig, WindowsOfGptNeoByLayer) {
   const auto windows = [](const ModelConfig& c) {
     std::vector<int64_t> list;

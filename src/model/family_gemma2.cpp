@@ -27,7 +27,8 @@ ModelConfig read(const JsonFields& f) {
                                  30);
   c.layer.attention_softcap = f.number_or_none("attn_logit_softcapping", 50);
   const auto absent = [](int64_t i) { return i % 2 == 0; };
-  read_windows(f, read_sliding(f, c.decoder_layers, absent), f.integer_or_none("sliding_window", 4096), c);
+  read_windows(f, read_sliding(f, c.decoder_layers, absent),
+               f.integer_or_none("sliding_window", kUsualWindow), c);
   return c;
 }
 

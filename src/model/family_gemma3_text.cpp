@@ -42,7 +42,8 @@ ModelConfig read(const JsonFields& f) {
   const int64_t pattern = f.integer("sliding_window_pattern", 6);
   if (pattern < 1) f.wrong("sliding_window_pattern", "at least 1");
   const auto absent = [&](int64_t i) { return (i + 1) % pattern != 0; };
-  read_windows(f, read_sliding(f, c.decoder_layers, absent), f.integer_or_none("sliding_window", 4096), c,
+  read_windows(f, read_sliding(f, c.decoder_layers, absent),
+               f.integer_or_none("sliding_window", kUsualWindow), c,
                [&](LayerConfig& l, bool sliding) { l.rope = sliding ? local : full; });
   return c;
 }

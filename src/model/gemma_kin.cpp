@@ -20,7 +20,7 @@ ModelConfig read_gemma_kin(const JsonFields& f, const DecoderDefaults& absent, d
 void write_gemma_kin(const ModelConfig& c, JsonObject j, const DecoderKeys& keys) {
   const LayerConfig l = resolved_layer(c, Side::decoder, 0);
   write_decoder(c, l, j, keys);
-  write_windows(c, j);
+  write_windows(c, j, kUsualWindow);
   const double scale = attention_scale(l, false);
   j["query_pre_attn_scalar"] = static_cast<int64_t>(std::llround(1 / (scale * scale)));
   j["final_logit_softcapping"] = nullptr;

@@ -6,6 +6,8 @@
 
 namespace plumb {
 
+inline constexpr int64_t kUsualWindow = 4096;
+
 // read_decoder and what both add; `softcap`: of the logits, where the config is silent.
 ModelConfig read_gemma_kin(const JsonFields& f, const DecoderDefaults& absent, double softcap);
 void write_gemma_kin(const ModelConfig& c, JsonObject j, const DecoderKeys& keys);

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "model/safetensors.h"
+#include "ops/linear.h"
 #include "plumb/model.h"
 #include "plumb/tokenizer.h"
 #include "support/files.h"
@@ -55,6 +57,35 @@ TEST(Convert, DtypeShardsNamesAndTheTokenizer) {
   refused({from, to, "--dtype", "f64"}, 2, "f64");
   refused({from, to, "--model-type", "gpt2"}, 1, "gpt2");
   refused({folder / "none", to}, 1, "is not a folder");
+}
+
+// A file of matrices in bf16 beside norms in f32.
+TEST(Convert, WhatIsStoredInTwoTypesLosesNothing) {
+  const TempFolder folder;
+  ModelConfig c = family_default("llama");
+  c.vocab_size = 11;
+  c.width = 16;
+  c.decoder_layers = 1;
+  const std::string from = folder / "from", to = folder / "to";
+  Model::create(c, 1).save(from);
+  for (const float gain : {1.001F, 1.5F}) {  // which bf16 does not hold, and holds
+    std::vector<SavedTensor> tensors;
+    {
+      const SafetensorsFile file(from + "/model.safetensors");
+      for (const auto& entry : file.entries()) {
+        const Tensor value = owned_f32(file.tensor(entry.name, entry.dtype)).clone();
+        const bool norm = value.shape().rank() == 1;
+        if (norm) value.f32()[0] = gain;
+        tensors.push_back({entry.name, value, norm ? DType::f32 : DType::bf16});
+      }
+    }
+    write_safetensors(from + "/model.safetensors", std::move(tensors));
+    ASSERT_EQ(run_plumb({"convert", from, to}).exit_code, 0);
+    const SafetensorsFile file(to + "/model.safetensors");
+    EXPECT_EQ(file.find("model.norm.weight")->dtype, gain == 1.5F ? DType::bf16 : DType::f32);
+    const auto stored = file.find("model.norm.weight")->dtype;
+    EXPECT_EQ(owned_f32(file.tensor("model.norm.weight", stored)).f32()[0], gain);
+  }
 }
 
 }  // namespace
