@@ -39,7 +39,8 @@ def run(*command):
 
 
 def theirs_of(folder, loader, ids, strict=True):
-    model, loading = loader.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    model, loading = loader.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                            output_loading_info=True)
     wrong = {what: names for what, names in loading.items() if names}
     if wrong and strict:
         raise ValueError(f"transformers reports {wrong} of {folder}")

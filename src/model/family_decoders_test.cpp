@@ -49,6 +49,9 @@ TEST(DecoderConfig, PartsOfAHeadThatAreRotated) {
   EXPECT_EQ(fraction("gpt_neox", ""), 0.25);
   EXPECT_EQ(fraction("gpt_neox", R"("rotary_pct":0.5)"), 0.5);
   EXPECT_EQ(fraction("gpt_neox", R"("rope_parameters":{"partial_rotary_factor":1.0})"), 1);
+  EXPECT_EQ(fraction("gpt_neox", R"("rotary_pct":0.5,"rope_scaling":{"type":"linear","factor":2})"), 0.5);
+  EXPECT_EQ(fraction("gpt_neox", R"("rope_parameters":{"partial_rotary_factor":0.5,"rope_type":"linear"})"),
+            0.5);
   EXPECT_EQ(fraction("phi", ""), 0.5);
   EXPECT_EQ(fraction("stablelm", R"("num_key_value_heads":2)"), 0.25);
   EXPECT_EQ(fraction("persimmon", R"("partial_rotary_factor":0.25)"), 0.25);

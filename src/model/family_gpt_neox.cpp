@@ -10,7 +10,8 @@ constexpr DecoderKeys kKeys{.kv_heads = nullptr,
                             .head_dim = nullptr,
                             .norm_eps = "layer_norm_eps",
                             .dropout = "hidden_dropout",
-                            .embedding_dropout = "hidden_dropout"};
+                            .embedding_dropout = "hidden_dropout",
+                            .rope = RopeKeys::part};
 
 ModelConfig read(const JsonFields& f) {
   ModelConfig c = read_decoder(f, {.type = "gpt_neox",
@@ -23,6 +24,7 @@ ModelConfig read(const JsonFields& f) {
                                    .norm_eps = 1e-5,
                                    .activation = "gelu",
                                    .gated = false,
+                                   .rope = {.fraction = 0.25},
                                    .padding_row = false,
                                    .bos_id = 0,
                                    .eos_id = 2,
