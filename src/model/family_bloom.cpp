@@ -1,5 +1,6 @@
 // BLOOM (Scao et al. 2022, 2211.05100): pre-norm with ALiBi and a norm on the embeddings.
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -58,7 +59,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "transformer.ln_f"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
 
 }  // namespace
 
@@ -68,6 +68,6 @@ const Family kBloom{.type = "bloom",
                     .write = write,
                     .prefix = "transformer.",
                     .names = kNames,
-                    .copies = kCopies};
+                    .copies = kLlamaCopies};
 
 }  // namespace plumb

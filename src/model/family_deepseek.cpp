@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 #include "model/rope_fields.h"
 #include "plumb/error.h"
 
@@ -172,8 +173,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.norm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
-constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -183,8 +182,8 @@ const Family kDeepseekV2{.type = "deepseek_v2",
                          .write = write_2,
                          .prefix = "model.",
                          .names = kNames,
-                         .copies = kCopies,
-                         .ignored = kIgnored};
+                         .copies = kLlamaCopies,
+                         .ignored = kLlamaIgnored};
 
 const Family kDeepseekV3{.type = "deepseek_v3",
                          .architecture = "DeepseekV3ForCausalLM",
@@ -192,7 +191,7 @@ const Family kDeepseekV3{.type = "deepseek_v3",
                          .write = write_3,
                          .prefix = "model.",
                          .names = kNames,
-                         .copies = kCopies,
-                         .ignored = kIgnored};
+                         .copies = kLlamaCopies,
+                         .ignored = kLlamaIgnored};
 
 }  // namespace plumb

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -91,7 +92,6 @@ constexpr TensorName kNames[] = {
 };
 constexpr TensorName kTwoNorms[] = {{"decoder.#.attention.norm_in", "transformer.h.#.ln_attn"},
                                     {"decoder.#.feed_forward.norm_in", "transformer.h.#.ln_mlp"}};
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
 constexpr std::string_view kIgnored[] = {"h.#.self_attention.rotary_emb.inv_freq"};
 
 }  // namespace
@@ -103,7 +103,7 @@ const Family kFalcon{.type = "falcon",
                      .prefix = "transformer.",
                      .names = kNames,
                      .two_norms = kTwoNorms,
-                     .copies = kCopies,
+                     .copies = kLlamaCopies,
                      .ignored = kIgnored};
 
 }  // namespace plumb

@@ -1,6 +1,7 @@
 // GPT-BigCode (Ben Allal et al. 2023, 2301.03988): GPT-2 with one head of keys and values, matrices (out,
 // in).
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -68,7 +69,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "transformer.ln_f"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
 constexpr std::string_view kIgnored[] = {"h.#.attn.bias", "h.#.attn.masked_bias"};  // the causal mask
 
 }  // namespace
@@ -79,7 +79,7 @@ const Family kGptBigCode{.type = "gpt_bigcode",
                          .write = write,
                          .prefix = "transformer.",
                          .names = kNames,
-                         .copies = kCopies,
+                         .copies = kLlamaCopies,
                          .ignored = kIgnored};
 
 }  // namespace plumb

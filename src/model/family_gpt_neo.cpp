@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -109,7 +110,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "transformer.ln_f"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
 constexpr std::string_view kIgnored[] = {"h.#.attn.attention.bias",  // the causal mask
                                          "h.#.attn.attention.masked_bias"};
 
@@ -121,7 +121,7 @@ const Family kGptNeo{.type = "gpt_neo",
                      .write = write,
                      .prefix = "transformer.",
                      .names = kNames,
-                     .copies = kCopies,
+                     .copies = kLlamaCopies,
                      .ignored = kIgnored};
 
 }  // namespace plumb

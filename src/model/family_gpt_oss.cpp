@@ -2,6 +2,7 @@
 // head's softmax, windows in every other layer, YaRN from the start.
 
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -90,7 +91,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.norm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
 
 }  // namespace
 
@@ -100,6 +100,6 @@ const Family kGptOss{.type = "gpt_oss",
                      .write = write,
                      .prefix = "model.",
                      .names = kNames,
-                     .copies = kCopies};
+                     .copies = kLlamaCopies};
 
 }  // namespace plumb

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -72,7 +73,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "transformer.ln_f"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
 constexpr std::string_view kIgnored[] = {"h.#.attn.bias", "h.#.attn.masked_bias"};  // the causal mask
 
 }  // namespace
@@ -83,7 +83,7 @@ const Family kGptJ{.type = "gptj",
                    .write = write,
                    .prefix = "transformer.",
                    .names = kNames,
-                   .copies = kCopies,
+                   .copies = kLlamaCopies,
                    .ignored = kIgnored};
 
 }  // namespace plumb

@@ -1,6 +1,7 @@
 // Granite 3's mixtures (IBM 2024): experts in every layer, stored in one tensor, and constant factors on
 // embeddings, attention, branches and logits.
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 #include "nn/rotary.h"
 
 namespace plumb {
@@ -52,8 +53,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.norm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
-constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -63,7 +62,7 @@ const Family kGraniteMoe{.type = "granitemoe",
                          .write = write,
                          .prefix = "model.",
                          .names = kNames,
-                         .copies = kCopies,
-                         .ignored = kIgnored};
+                         .copies = kLlamaCopies,
+                         .ignored = kLlamaIgnored};
 
 }  // namespace plumb

@@ -1,6 +1,7 @@
 // Mixtral (Jiang et al. 2024, 2401.04088): Mistral's decoder with experts in every layer.
 
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -46,8 +47,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.norm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
-constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -57,7 +56,7 @@ const Family kMixtral{.type = "mixtral",
                       .write = write,
                       .prefix = "model.",
                       .names = kNames,
-                      .copies = kCopies,
-                      .ignored = kIgnored};
+                      .copies = kLlamaCopies,
+                      .ignored = kLlamaIgnored};
 
 }  // namespace plumb

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -77,7 +78,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "transformer.norm_f"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
 
 }  // namespace
 
@@ -87,6 +87,6 @@ const Family kMpt{.type = "mpt",
                   .write = write,
                   .prefix = "transformer.",
                   .names = kNames,
-                  .copies = kCopies};
+                  .copies = kLlamaCopies};
 
 }  // namespace plumb

@@ -1,6 +1,7 @@
 // Nemotron (Parmar et al. 2024, 2402.16819): pre-norm with LayerNorms whose gain is 1 + w, squared ReLU,
 // rotary positions on half of each head.
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -49,8 +50,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.norm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
-constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -60,7 +59,7 @@ const Family kNemotron{.type = "nemotron",
                        .write = write,
                        .prefix = "model.",
                        .names = kNames,
-                       .copies = kCopies,
-                       .ignored = kIgnored};
+                       .copies = kLlamaCopies,
+                       .ignored = kLlamaIgnored};
 
 }  // namespace plumb

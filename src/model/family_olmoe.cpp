@@ -2,6 +2,7 @@
 // keys.
 
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -57,8 +58,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.norm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
-constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -68,7 +67,7 @@ const Family kOlmoe{.type = "olmoe",
                     .write = write,
                     .prefix = "model.",
                     .names = kNames,
-                    .copies = kCopies,
-                    .ignored = kIgnored};
+                    .copies = kLlamaCopies,
+                    .ignored = kLlamaIgnored};
 
 }  // namespace plumb

@@ -1,6 +1,7 @@
 // OPT (Zhang et al. 2022, 2205.01068): learned positions from row 2 of their table on. The 350M model is
 // post-norm, and its token vectors are narrower than its stream.
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -74,7 +75,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.decoder.final_layer_norm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
 
 }  // namespace
 
@@ -84,6 +84,6 @@ const Family kOpt{.type = "opt",
                   .write = write,
                   .prefix = "model.",
                   .names = kNames,
-                  .copies = kCopies};
+                  .copies = kLlamaCopies};
 
 }  // namespace plumb

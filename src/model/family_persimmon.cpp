@@ -1,6 +1,7 @@
 // Persimmon (Adept 2023): pre-norm with LayerNorm, squared ReLU, norms on queries and keys, rotary positions
 // on half of each head.
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -52,8 +53,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.final_layernorm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
-constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -63,7 +62,7 @@ const Family kPersimmon{.type = "persimmon",
                         .write = write,
                         .prefix = "model.",
                         .names = kNames,
-                        .copies = kCopies,
-                        .ignored = kIgnored};
+                        .copies = kLlamaCopies,
+                        .ignored = kLlamaIgnored};
 
 }  // namespace plumb

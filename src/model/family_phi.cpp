@@ -1,6 +1,7 @@
 // Phi-1, 1.5 and 2 (Gunasekar et al. 2023, 2306.11644): attention and feed-forward side by side behind one
 // norm, rotary positions on half of each head, biases everywhere.
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -53,8 +54,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.final_layernorm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
-constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -64,7 +63,7 @@ const Family kPhi{.type = "phi",
                   .write = write,
                   .prefix = "model.",
                   .names = kNames,
-                  .copies = kCopies,
-                  .ignored = kIgnored};
+                  .copies = kLlamaCopies,
+                  .ignored = kLlamaIgnored};
 
 }  // namespace plumb

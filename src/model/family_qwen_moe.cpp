@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -168,8 +169,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.norm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
-constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -179,8 +178,8 @@ const Family kQwen2Moe{.type = "qwen2_moe",
                        .write = write_2,
                        .prefix = "model.",
                        .names = kNames,
-                       .copies = kCopies,
-                       .ignored = kIgnored};
+                       .copies = kLlamaCopies,
+                       .ignored = kLlamaIgnored};
 
 const Family kQwen3Moe{.type = "qwen3_moe",
                        .architecture = "Qwen3MoeForCausalLM",
@@ -188,7 +187,7 @@ const Family kQwen3Moe{.type = "qwen3_moe",
                        .write = write_3,
                        .prefix = "model.",
                        .names = kNames,
-                       .copies = kCopies,
-                       .ignored = kIgnored};
+                       .copies = kLlamaCopies,
+                       .ignored = kLlamaIgnored};
 
 }  // namespace plumb

@@ -1,6 +1,7 @@
 // StableLM 2 (Bellagente et al. 2024, 2402.17834): LLaMA's block with LayerNorm, rotary positions on a part
 // of each head; the 12B model side by side, with norms on queries and keys.
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -55,8 +56,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.norm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
-constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -66,7 +65,7 @@ const Family kStableLm{.type = "stablelm",
                        .write = write,
                        .prefix = "model.",
                        .names = kNames,
-                       .copies = kCopies,
-                       .ignored = kIgnored};
+                       .copies = kLlamaCopies,
+                       .ignored = kLlamaIgnored};
 
 }  // namespace plumb

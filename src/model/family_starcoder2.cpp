@@ -1,6 +1,7 @@
 // StarCoder2 (Lozhkov et al. 2024, 2402.19173): pre-norm with LayerNorm, rotary positions, grouped keys and
 // values, a window, biases everywhere.
 #include "model/decoder_fields.h"
+#include "model/llama_names.h"
 
 namespace plumb {
 namespace {
@@ -52,8 +53,6 @@ constexpr TensorName kNames[] = {
     {"decoder.final_norm", "model.norm"},
     {"head", "lm_head"},
 };
-constexpr TensorName kCopies[] = {{"token_embedding.weight", "lm_head.weight"}};
-constexpr std::string_view kIgnored[] = {"layers.#.self_attn.rotary_emb.inv_freq"};
 
 }  // namespace
 
@@ -63,7 +62,7 @@ const Family kStarCoder2{.type = "starcoder2",
                          .write = write,
                          .prefix = "model.",
                          .names = kNames,
-                         .copies = kCopies,
-                         .ignored = kIgnored};
+                         .copies = kLlamaCopies,
+                         .ignored = kLlamaIgnored};
 
 }  // namespace plumb
