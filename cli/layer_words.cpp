@@ -201,12 +201,12 @@ std::string layer_words(const ModelConfig& config, const AlikeLayers& a) {
 }
 
 std::string model_words(const ModelConfig& config) {
-  constexpr std::string_view kComputes[] = {"alibi-max",        "alibi-scaled",   "position-offset",
-                                            "sinusoidal-split", "token-types",    "embedding-width",
-                                            "embedding-scale",  "embedding-norm", "head",
-                                            "labels",           "logits-scale",   "logits-softcap",
-                                            "head-bias",        "head-transform", "logits-bias",
-                                            "unit-embeddings",  "router-aux"};
+  constexpr std::string_view kComputes[] = {"alibi-max",        "alibi-scaled",    "position-offset",
+                                            "sinusoidal-split", "token-types",     "embedding-width",
+                                            "embedding-scale",  "embedding-norm",  "head",
+                                            "labels",           "problem",         "logits-scale",
+                                            "logits-softcap",   "head-bias",       "head-transform",
+                                            "logits-bias",      "unit-embeddings", "router-aux"};
   ModelConfig given = config, plain;
   Settings mine, defaults;
   visit(given, [&](const char* name, auto& field, const char* help) { mine.add("", name, field, help); });

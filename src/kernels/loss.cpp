@@ -153,6 +153,27 @@ LossSums cross_entropy(const CrossEntropy& a) {
   return total;
 }
 
+double squared_error(const NumberLoss& a) {
+  double sum = 0;
+  for (int64_t i = 0; i < a.n; ++i) {
+    const double apart = double{a.x[i]} - a.targets[i];
+    sum += apart * apart;
+    if (a.gradient) a.x[i] = static_cast<float>(2 * a.scale * apart);
+  }
+  return sum;
+}
+
+double sigmoid_cross_entropy(const NumberLoss& a) {
+  double sum = 0;
+  for (int64_t i = 0; i < a.n; ++i) {
+    const double x = a.x[i], t = a.targets[i], small = std::exp(-std::abs(x));
+    sum += std::max(x, 0.0) - t * x + std::log1p(small);
+    const double p = (x >= 0 ? 1 : small) / (1 + small);
+    if (a.gradient) a.x[i] = static_cast<float>(a.scale * (p - t));
+  }
+  return sum;
+}
+
 void log_softmax(int64_t rows, int64_t width, const float* logits, float* out) {
   for_blocks(rows, rows_per_block(width), [&](int64_t, int64_t first, int64_t last) {
     for (int64_t n = first; n < last; ++n)

@@ -41,6 +41,18 @@ struct CrossEntropy {
 };
 LossSums cross_entropy(const CrossEntropy& a);
 
+// Sums over n numbers x against targets: (x - t)^2, and -t log p - (1 - t) log(1 - p) where p = sigmoid(x).
+// With `gradient`, x becomes scale * d(sum) / dx. On one thread: they are as many as a batch has labels.
+struct NumberLoss {
+  int64_t n = 0;
+  float* x = nullptr;
+  const float* targets = nullptr;
+  double scale = 1;
+  bool gradient = false;
+};
+double squared_error(const NumberLoss& a);
+double sigmoid_cross_entropy(const NumberLoss& a);
+
 // out = logits - log(Z), row by row, (N, V); out may be logits.
 void log_softmax(int64_t rows, int64_t width, const float* logits, float* out);
 

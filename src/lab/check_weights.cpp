@@ -262,7 +262,10 @@ bool same_bits(const CheckTensor& a, const CheckTensor& b) {
 std::optional<bool> tied_flag(const CheckSubject& s) {
   for (const char* t5 : {"t5", "mt5", "umt5"})  // their flag is about encoder and decoder
     if (s.model_type() == t5) return {};
-  if (s.config) return s.config->head == Head::none ? std::nullopt : std::optional(s.config->tied_embeddings);
+  if (s.config) {
+    const bool of_tokens = s.config->head == Head::language_model;
+    return of_tokens ? std::optional(s.config->tied_embeddings) : std::nullopt;
+  }
   if (s.json.raw("tie_word_embeddings").is_boolean()) return s.json.flag("tie_word_embeddings", true);
   return {};
 }

@@ -19,6 +19,7 @@ bool of_head(const ModelConfig& config, const Parameter& p) {
 // The share of a parameter's numbers that one token is multiplied with. Look-ups multiply nothing.
 double multiplied_share(const ModelConfig& config, const Parameter& p) {
   if (p.role == Role::statistic) return 0;
+  if (config.head == Head::sequence_classification && of_head(config, p)) return 0;  // one token of them all
   if (p.role == Role::embedding) return of_head(config, p) ? 1 : 0;
   const bool mixes = p.name.ends_with(".maps.weight");
   if (!mixes && p.name.find(".experts.") == p.name.npos) return 1;
@@ -123,7 +124,7 @@ ModelCost model_cost(const ModelConfig& config, const ParameterTable& table, int
     if (p->role != Role::statistic) cost.parameters += p->shape.numel();
     const double numel = static_cast<double>(p->shape.numel());
     multiplied += multiplied_share(config, *p) * numel;
-    if (of_head(config, *p)) cost.head_flops_per_token += 2 * numel;
+    if (of_head(config, *p)) cost.head_flops_per_token += 2 * multiplied_share(config, *p) * numel;
   }
   cost.multiplied = static_cast<int64_t>(multiplied);
   cost.flops_per_token = 2 * multiplied + attention_flops(config, length) + mixing_flops(config);

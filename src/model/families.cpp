@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "model/config_json.h"
+#include "model/head_classes.h"
 #include "plumb/error.h"
 #include "plumb/model.h"
 #include "plumb/suggest.h"
@@ -143,11 +144,24 @@ Said say(const ModelConfig& config) {
   return said;
 }
 
+ModelConfig read_fields(const Family& f, const JsonFields& fields) {
+  ModelConfig config = f.read(fields);
+  read_head(fields, config);
+  return config;
+}
+
+void write_fields(const Family& f, const ModelConfig& config, OrderedJson& j) {
+  const std::string own = head_class(config).name;
+  j["architectures"] = {own.empty() ? std::string(f.architecture) : own};
+  f.write(config, JsonObject(j));
+  write_head(config, JsonObject(j));
+}
+
 // The config that the family's files would give back.
 ModelConfig written_and_read(const Family& f, const ModelConfig& config) {
   OrderedJson j = OrderedJson::object();
-  f.write(config, JsonObject(j));
-  return f.read(JsonFields(Json(j), "config.json"));
+  write_fields(f, config, j);
+  return read_fields(f, JsonFields(Json(j), "config.json"));
 }
 
 std::string first_difference(const Family& f, const ModelConfig& config) {
@@ -164,7 +178,12 @@ std::string first_difference(const Family& f, const ModelConfig& config) {
 
 void check_class(const Family& f, const JsonFields& fields) {
   const auto classes = fields.texts("architectures");
-  if (classes.empty() || std::find(classes.begin(), classes.end(), f.architecture) != classes.end()) return;
+  const auto asks_for = [&](std::string_view name) {
+    return std::find(classes.begin(), classes.end(), name) != classes.end();
+  };
+  const std::vector<HeadClass> heads = head_classes(f.type);
+  const bool known = std::any_of(heads.begin(), heads.end(), [&](const auto& h) { return asks_for(h.name); });
+  if (classes.empty() || known || asks_for(f.architecture)) return;
   throw Error(ErrorKind::unsupported,
               fmt::format("{}: architectures names {}; of model_type {} plumb reads {}", fields.name(),
                           classes[0], f.type, f.architecture));
@@ -222,6 +241,10 @@ FileName file_name(const ModelConfig& config, std::string_view parameter) {
   };
   if (config.layer.parallel == Parallel::two_norms) look(f.two_norms);
   if (found.name.empty()) look(f.names);
+  const HeadClass own = head_class(config);
+  if (!own.name.empty() && module == "head") found = {fmt::format("{}.{}", own.module, leaf), {}};
+  if (!own.prefix.empty() && found.name.starts_with(f.prefix))
+    found.name.replace(0, f.prefix.size(), own.prefix);
   const char marks[] = {'#', '*'};
   for (size_t i = 0; i < numbers.size() && i < 2; ++i) {
     const size_t at = found.name.find(marks[i]);
@@ -244,7 +267,7 @@ ModelConfig read_config(const std::string& text, const std::string& name) try {
   }
   check_class(f, fields);
   refuse_quantized(fields);
-  ModelConfig config = f.read(fields);
+  ModelConfig config = read_fields(f, fields);
   if (fields.has(kTrainingKey)) {
     set_fields(fields.raw(kTrainingKey), kTrainingKey, kTrainingFields, config);
   }
@@ -260,10 +283,10 @@ std::string write_config(const ModelConfig& config, std::string_view dtype) {
   if (&f == &kPlumbline) return to_json(config);
   if (std::string why; !family_fits(config, &why)) throw Error(ErrorKind::config, why);
   OrderedJson j;
-  j["architectures"] = {f.architecture};
+  j["architectures"] = nullptr;
   j["model_type"] = f.type;
   j["dtype"] = dtype;
-  f.write(config, JsonObject(j));
+  write_fields(f, config, j);
   const OrderedJson here = training_fields(config), there = training_fields(written_and_read(f, config));
   for (const auto& [key, value] : here.items()) {
     if (value != there.at(key)) j[kTrainingKey][key] = value;

@@ -52,6 +52,8 @@ struct Family {
   std::span<const TensorName> untied;
   std::span<const std::string_view>
       ignored;  // tensors without the prefix that old files hold and nothing reads
+  bool predicts_ahead =
+      false;  // files hold one more layer, which predicts the token after next; nothing reads it
 };
 
 // Throws Error(unsupported) naming the ones there are. plumb's own layout, "plumbline", is one of them.

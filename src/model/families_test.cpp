@@ -93,7 +93,9 @@ TEST(FamilyConfig, WhatIsNotSupportedIsRefusedByName) {
   expect_refused(R"({"model_type":"gpt2","n_embd":9223372036854775807})", ErrorKind::config,
                  "of a size up to 2^31");
   refused("llama", R"("hidden_act":"mish")", "hidden_act \"mish\"");
-  refused("llama", R"("architectures":["LlamaForSequenceClassification"])", "LlamaForSequenceClassification");
+  refused("llama", R"("architectures":["LlamaForVideoClassification"])", "LlamaForVideoClassification");
+  expect_refused(R"({"model_type":"olmo","architectures":["OlmoForTokenClassification"]})",
+                 ErrorKind::unsupported, "OlmoForTokenClassification");
   refused("llama", R"("quantization_config":{"bits":4})", "quantization_config");
   refused("gpt2", R"("add_cross_attention":true)", "add_cross_attention is true");
   refused("bert", R"("is_decoder":true)", "is_decoder is true");
@@ -111,6 +113,44 @@ TEST(FamilyConfig, WhatIsNotSupportedIsRefusedByName) {
   expect_refused(R"({"model_type":"llama","num_attention_heads":"8"})", ErrorKind::config,
                  "num_attention_heads");
   expect_refused(R"({"model_type":"llama","num_attention_heads":7})", ErrorKind::config, "multiple of heads");
+}
+
+TEST(FamilyConfig, HeadsOverClasses) {
+  const std::string sequence = R"("architectures":["LlamaForSequenceClassification"])",
+                    tokens = R"("architectures":["LlamaForTokenClassification"])";
+  ModelConfig c = config("llama", sequence);
+  EXPECT_EQ(c.head, Head::sequence_classification);
+  EXPECT_EQ(c.labels, (std::vector<std::string>{"LABEL_0", "LABEL_1"}));
+  EXPECT_FALSE(c.head_bias);
+  EXPECT_EQ(config("llama", sequence + R"(,"num_labels":1)").labels.size(), 1);
+  c = config("llama", sequence + R"(,"num_labels":7,"id2label":{"1":"b","0":"a","2":"c"})");
+  EXPECT_EQ(c.labels, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(config("llama", sequence + R"(,"problem_type":"regression")").problem, Problem::regression);
+  c = config("llama", tokens);
+  EXPECT_TRUE(c.head_bias);
+  EXPECT_EQ(c.head_dropout, 0.1);
+  EXPECT_EQ(config("llama", tokens + R"(,"hidden_dropout":0.3)").head_dropout, 0.3);
+  EXPECT_EQ(config("llama", tokens + R"(,"classifier_dropout":0.2,"hidden_dropout":0.3)").head_dropout, 0.2);
+  EXPECT_FALSE(config("llama", tokens + R"(,"token_classification_bias":false)").head_bias);
+  EXPECT_EQ(config("llama", R"("id2label":{"0":"a"})").labels.size(), 0) << "a language model has none";
+  const auto wrong = [&](const std::string& more, const std::string& reason) {
+    expect_refused(config_text("llama", sequence + "," + more), ErrorKind::config, reason);
+  };
+  wrong(R"("id2label":{"0":"a","2":"b"})", "id2label");
+  wrong(R"("id2label":{"0":"a","00":"b"})", "id2label");
+  wrong(R"("id2label":{"0":1})", "id2label");
+  wrong(R"("id2label":{})", "there are no labels");
+  wrong(R"("num_labels":0)", "num_labels is 0");
+  wrong(R"("num_labels":99999999)", "num_labels is 99999999");
+  wrong(R"("problem_type":"ranking")", "problem_type is \"ranking\"");
+  wrong(R"("problem_type":"single_label_classification","num_labels":1)", "there is one label");
+  for (const std::string& more :
+       {sequence, tokens, sequence + R"(,"problem_type":"regression","num_labels":1)",
+        tokens + R"(,"classifier_dropout":0.2,"token_classification_bias":false)",
+        std::string(R"("architectures":["LlamaForQuestionAnswering"])")}) {
+    const std::string text = write_config(config("llama", more), "float32");
+    EXPECT_EQ(write_config(read_config(text, "config.json"), "float32"), text) << more;
+  }
 }
 
 TEST(FamilyConfig, Gpt2AttentionScales) {

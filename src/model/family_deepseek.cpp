@@ -192,6 +192,7 @@ const Family kDeepseekV3{.type = "deepseek_v3",
                          .prefix = "model.",
                          .names = kNames,
                          .copies = kLlamaCopies,
-                         .ignored = kLlamaIgnored};
+                         .ignored = kLlamaIgnored,
+                         .predicts_ahead = true};
 
 }  // namespace plumb

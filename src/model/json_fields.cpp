@@ -146,6 +146,23 @@ std::vector<double> JsonFields::numbers(const char* key) const {
   return list;
 }
 
+std::vector<std::string> JsonFields::texts_by_number(const char* key) const {
+  if (!has(key)) return {};
+  constexpr const char* expected = "an object of texts, with the keys 0 to their number - 1";
+  if (!raw(key).is_object()) wrong(key, expected);
+  std::vector<std::optional<std::string>> texts(raw(key).size());
+  for (const auto& [number, text] : raw(key).items()) {
+    const bool digits = number.size() < 10 && number.find_first_not_of("0123456789") == number.npos;
+    const size_t at = digits && !number.empty() ? std::stoul(number) : texts.size();
+    if (at >= texts.size() || texts[at] || !text.is_string()) wrong(key, expected);
+    texts[at] = text.get<std::string>();
+  }
+  std::vector<std::string> list;
+  list.reserve(texts.size());
+  for (const auto& text : texts) list.push_back(*text);
+  return list;
+}
+
 JsonFields JsonFields::object(const char* key) const {
   if (!has(key)) return {Json::object(), name_ + ": " + key};
   if (!raw(key).is_object()) wrong(key, "an object");

@@ -46,7 +46,9 @@ class JsonFields {
   std::vector<std::vector<int64_t>> id_lists(const char* key) const;
   std::vector<std::string> texts(const char* key) const;  // a list, empty if absent
   std::vector<double> numbers(const char* key) const;     // the same
-  JsonFields object(const char* key) const;               // an empty one if absent
+  // Of an object with the keys "0" to "n - 1"; empty if absent.
+  std::vector<std::string> texts_by_number(const char* key) const;
+  JsonFields object(const char* key) const;  // an empty one if absent
 
   [[noreturn]] void wrong(const char* key, const char* expected) const;
 

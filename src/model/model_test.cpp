@@ -458,6 +458,66 @@ TEST_F(ModelFolder, FilesOfPyTorch) {
   expect_refused("the weights lack tensor");
 }
 
+// DeepSeek-V3 is published with a layer that predicts the token after next, which its own code passes over.
+TEST_F(ModelFolder, ALayerThatPredictsAheadIsPassedOver) {
+  const Model model = Model::create(small("deepseek_v3"), 4);
+  model.save(folder());
+  std::vector<SavedTensor> list = tensors();
+  const std::string ahead = fmt::format("model.layers.{}.", model.config().decoder_layers);
+  list.push_back({ahead + "input_layernorm.weight", Tensor::zeros({3}), DType::f32});
+  write_safetensors(weights(), list);
+  expect_refused("\"" + ahead +
+                 "input_layernorm.weight\" (3) has no place");  // one layer too few in config.json
+  list.push_back({ahead + "eh_proj.weight", Tensor::zeros({3, 6}), DType::f32});
+  write_safetensors(weights(), list);
+  expect_same_values(Model::load(folder()), model);
+  list.push_back({fmt::format("model.layers.{}.eh_proj.weight", model.config().decoder_layers + 1),
+                  Tensor::zeros({3, 6}), DType::f32});
+  write_safetensors(weights(), list);
+  expect_refused("has no place");
+  Model::create(small("llama"), 4).save(folder());
+  list = tensors();
+  list.push_back({"model.layers.2.eh_proj.weight", Tensor::zeros({3, 6}), DType::f32});
+  write_safetensors(weights(), list);
+  expect_refused("has no place");
+}
+
+TEST_F(ModelFolder, HeadsOverClassesAreSavedUnderTheirClassesNames) {
+  ModelConfig c = small("llama");
+  c.head = Head::sequence_classification;
+  c.labels = {"no", "yes", "maybe"};
+  c.problem = Problem::multi_label;
+  const Model model = Model::create(c, 3);
+  model.save(folder());
+  const Json written = Json::parse(read_file(file("config.json")));
+  EXPECT_EQ(written.at("architectures"), Json({"LlamaForSequenceClassification"}));
+  EXPECT_EQ(written.at("id2label"), Json({{"0", "no"}, {"1", "yes"}, {"2", "maybe"}}));
+  EXPECT_EQ(written.at("label2id").at("maybe"), 2);
+  EXPECT_EQ(written.at("problem_type"), "multi_label_classification");
+  std::vector<SavedTensor> list = tensors();
+  EXPECT_EQ(named(list, "score.weight").value.shape(), Shape({3, 8}));
+  const Model again = Model::load(folder());
+  EXPECT_EQ(again.config().labels, c.labels);
+  expect_same_values(again, model);
+  list.push_back({"lm_head.weight", Tensor::zeros({11, 8}), DType::f32});
+  write_safetensors(weights(), list);
+  expect_refused("\"lm_head.weight\" (11, 8) has no place");
+  c.head = Head::question_answering;  // whose base model goes by another name
+  c.labels.clear();
+  c.problem = Problem::by_targets;
+  c.head_bias = true;
+  const Model answers = Model::create(c, 3);
+  answers.save(folder());
+  list = tensors();
+  EXPECT_EQ(named(list, "transformer.norm.weight").value.shape(), Shape({8}));
+  EXPECT_EQ(named(list, "qa_outputs.bias").value.shape(), Shape({2}));
+  expect_same_values(Model::load(folder()), answers);
+  c = small("olmoe");
+  c.head = Head::sequence_classification;
+  c.labels = {"no", "yes"};
+  EXPECT_THROW(Model::create(c, 1), Error) << "the reference has no such class";
+}
+
 TEST_F(ModelFolder, WhatIsMissingOrBrokenIsNamed) {
   expect_refused("is not a folder");
   std::filesystem::create_directories(folder());

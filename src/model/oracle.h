@@ -93,6 +93,27 @@ class Model {
     }
     return y;
   }
+  // Scores of classes: of every token, or of the rows that sequences end in.
+  Matrix<S> scores(const Matrix<S>& h, int64_t classes) const {
+    const auto& w = w_.get("head.weight");
+    Matrix<S> y(h.rows, classes);
+    for (int64_t r = 0; r < h.rows; ++r) {
+      for (int64_t n = 0; n < classes; ++n) {
+        y.at(r, n) = c_.head_bias ? w_.get("head.bias")[n] : S(0);
+        for (int64_t i = 0; i < h.width; ++i) y.at(r, n) += h.at(r, i) * w[n * h.width + i];
+      }
+    }
+    return y;
+  }
+  static Matrix<S> last_rows(const Matrix<S>& h, const Batch& b, int pad) {
+    Matrix<S> y(b.batch, h.width);
+    for (int64_t row = 0; row < b.batch; ++row) {
+      int64_t last = 0;
+      for (int64_t t = 0; t < b.length; ++t) last = b.ids[row * b.length + t] != pad ? t : last;
+      for (int64_t i = 0; i < h.width; ++i) y.at(row, i) = h.at(row * b.length + last, i);
+    }
+    return y;
+  }
   // Mean over targets >= 0 of smoothed cross-entropy plus z-loss, plus the experts' balance.
   S loss(const Matrix<S>& logits, const std::vector<int>& targets, Real smoothing, Real z) const {
     S total = 0;
@@ -137,6 +158,24 @@ class Model {
     return x;
   }
 
+  // Of a real token among the real ones; padding behind them goes on, up to the last one of the longest row.
+  static int position(const Batch& b, int64_t row, int64_t t) {
+    int longest = 0, before = 0, behind = 0;
+    for (int64_t r = 0; r < b.batch; ++r) {
+      const auto of = b.mask.begin() + r * b.length;
+      longest = std::max(longest, static_cast<int>(std::count(of, of + b.length, 1)));
+    }
+    for (int64_t i = 0; i < b.length; ++i) {
+      before += i < t && b.mask[row * b.length + i];
+      behind += i > t && b.mask[row * b.length + i];
+    }
+    if (b.mask[row * b.length + t]) return before;
+    if (behind > 0 || before == 0) return 0;
+    int64_t last = t;
+    while (!b.mask[row * b.length + last]) --last;
+    return std::min(before + static_cast<int>(t - last) - 1, longest - 1);
+  }
+
   Matrix<S> embed(Side side, const Batch& b) const {
     const std::string s = side == Side::encoder ? "encoder" : "decoder";
     const auto& table =
@@ -148,10 +187,9 @@ class Model {
     }
     if (tokens != c_.width) x = linear(x, "embedding_in", c_.width, false);
     for (int64_t row = 0; row < b.batch; ++row) {
-      int position = 0;
       for (int64_t t = 0; t < b.length; ++t) {
         const int64_t r = row * b.length + t;
-        const int p = b.mask[r] ? position++ : 0;
+        const int p = position(b, row, t);
         for (int64_t i = 0; i < c_.width; ++i) {
           S& y = x.at(r, i);
           if (c_.positions == Positions::learned)
@@ -337,10 +375,9 @@ class Model {
     }
     const std::vector<Real> turns = frequencies(l, named, longest);
     for (int64_t row = 0; row < b.batch; ++row) {
-      int position = 0;
       for (int64_t t = 0; t < b.length; ++t) {
         const int64_t r = row * b.length + t;
-        const int p = b.mask[r] ? position++ : 0;
+        const int p = position(b, row, t);
         const Real growth =
             queries ? 1 + l.rope.query_growth * std::log(1.0 + p / l.rope.original_length) : 1;
         const Real size = growth * turned_size(l.rope);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "model/head_classes.h"
 
 namespace plumb {
 namespace {
@@ -29,8 +30,14 @@ std::string pattern_of(const std::string& name) {
   return pattern;
 }
 
-bool has_untied_head(const ParameterTable& table) {
-  return table.find("head.weight") != nullptr;
+bool has_untied_head(const ModelConfig& config, const ParameterTable& table) {
+  return config.head == Head::language_model && table.find("head.weight") != nullptr;
+}
+
+// What the base model's tensors are called by: the family's word, but for some heads.
+std::string_view prefix_of(const ModelConfig& config, const Family& family) {
+  const std::string_view own = head_class(config).prefix;
+  return own.empty() ? family.prefix : own;
 }
 
 // The layer that a parameter belongs to; of one outside layers, the stack's first.
@@ -136,15 +143,15 @@ Tensor FileTensor::in_file(const std::function<Tensor(const Parameter&)>& of) co
 }
 
 TensorNames::TensorNames(const ModelConfig& config, const ParameterTable& table)
-    : config_(config), family_(family(config.model_type)) {
+    : config_(config), family_(family(config.model_type)), prefix_(prefix_of(config, family_)) {
   for (const auto& p : table.all()) add(*p);
   if (family_.names.empty()) return;
   add_old_norms(table);
   for (const TensorName& copy : family_.copies) {
-    Parameter* original = table.find(copy.plumb);
+    Parameter* original = config.head == Head::language_model ? table.find(copy.plumb) : nullptr;
     if (original) copies_.emplace(bare(copy.file), original);
   }
-  if (has_untied_head(table)) add_untied(table);
+  if (has_untied_head(config, table)) add_untied(table);
 }
 
 void TensorNames::add(Parameter& p) {
@@ -213,7 +220,7 @@ void TensorNames::add_untied(const ParameterTable& table) {
 }
 
 std::string TensorNames::bare(std::string_view name) const {
-  if (!family_.prefix.empty() && name.starts_with(family_.prefix)) name.remove_prefix(family_.prefix.size());
+  if (!prefix_.empty() && name.starts_with(prefix_)) name.remove_prefix(prefix_.size());
   return std::string(name);
 }
 
@@ -230,6 +237,10 @@ const FileTensor* TensorNames::replaced(std::string_view name) const {
 Parameter* TensorNames::copy_of(std::string_view name) const {
   const auto it = copies_.find(bare(name));
   return it == copies_.end() ? nullptr : it->second;
+}
+
+bool TensorNames::ahead(std::string_view name) const {
+  return family_.predicts_ahead && bare(name).starts_with(fmt::format("layers.{}.", config_.decoder_layers));
 }
 
 bool TensorNames::ignored(std::string_view name) const {

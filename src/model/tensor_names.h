@@ -43,6 +43,8 @@ class TensorNames {
   // What this tensor holds where the file lacks the one of Family::untied; null: nothing.
   const FileTensor* replaced(std::string_view name) const;
   bool ignored(std::string_view name) const;  // a buffer or an unused head that old files hold
+  // Of the layer behind the last one (Family::predicts_ahead).
+  bool ahead(std::string_view name) const;
 
  private:
   std::string bare(std::string_view name) const;
@@ -52,6 +54,7 @@ class TensorNames {
 
   ModelConfig config_;
   const Family& family_;
+  std::string_view prefix_;
   std::deque<FileTensor> tensors_;
   std::map<std::string, FileTensor*> by_name_, replaced_;  // by bare name
   std::map<std::string, Parameter*> copies_;

@@ -5,6 +5,7 @@
 
 #include "kernels/embedding.h"
 #include "ops/embedding.h"
+#include "plumb/config_fields.h"
 #include "plumb/error.h"
 
 namespace plumb {
@@ -33,6 +34,10 @@ Tensor sinusoids_of(const ModelConfig& config) {
 // Whether nGPT keeps every vector at length 1.
 bool is_all_unit(const ModelConfig& config) {
   return sublayer_formula(config, config.has_decoder() ? Side::decoder : Side::encoder, 0).unit;
+}
+
+bool tells_classes(const ModelConfig& config) {
+  return config.head != Head::none && config.head != Head::language_model;
 }
 
 // Beyond which LongRoPE's layers have other frequencies.
@@ -97,7 +102,8 @@ Transformer::Transformer(const ModelConfig& config) : config_(config) {
     side(Side::decoder, "decoder", decoder_positions_, decoder_embedding_norm_, decoder_);
   long_from_ = longrope_lengths(config_);
   scale_parameters();
-  if (config_.head == Head::none) return;
+  if (tells_classes(config_)) classifier_.emplace(b.child("head"), token_width);
+  if (config_.head != Head::language_model) return;
   if (config_.head_transform) {
     const LayerConfig& c = config_.layer;
     head_dense_ = Linear(b.child("head.dense"), {config_.width, {{config_.width, 1}}, true});
@@ -287,8 +293,17 @@ Tensor Transformer::decode_next(Context& context, const Tokens& tokens, Cache& c
   return embedding_out_ ? embedding_out_->forward(context, y) : y;
 }
 
+const Classifier& Transformer::classifier() const {
+  PLUMB_CHECK(classifier_.has_value(), "the model has no head over classes");
+  return *classifier_;
+}
+
 ops::Head Transformer::head() const {
-  PLUMB_CHECK(config_.head == Head::language_model, "the model has no head");
+  if (config_.head != Head::language_model) {
+    throw Error(
+        ErrorKind::unsupported,
+        fmt::format("the model's head is {}, and this takes a language-model head", enum_name(config_.head)));
+  }
   const Parameter* w = head_ ? head_ : (decoder_ ? decoder_tokens_ : encoder_tokens_);
   return {.map = {w->value, head_bias_ ? head_bias_->value : Tensor(), false},
           .scale = logits_scale_ ? logits_scale_->factors() : ops::ColumnFactors{},

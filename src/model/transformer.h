@@ -10,6 +10,7 @@
 
 #include <optional>
 
+#include "model/classifier.h"
 #include "nn/cache.h"
 #include "nn/stack.h"
 #include "ops/loss.h"
@@ -55,6 +56,8 @@ class Transformer {
   // The loss of hidden states (..., C) against targets (N) i32, and its gradient where the context records.
   LossSums loss(Context& context, const Tensor& hidden, const Tensor& targets,
                 const ops::LossOptions& options) const;
+  // The head in place of these where it tells classes.
+  const Classifier& classifier() const;
 
  private:
   Tensor embed(Context& context, Side side, const Tokens& tokens, const Sequence& sequence) const;
@@ -79,6 +82,7 @@ class Transformer {
   Parameter* token_types_ = nullptr;
   std::optional<Norm> encoder_embedding_norm_, decoder_embedding_norm_;
   std::optional<Stack> encoder_, decoder_;
+  std::optional<Classifier> classifier_;
   std::optional<Linear> head_dense_;
   std::optional<Norm> head_norm_;
   std::optional<ColumnScale> logits_scale_;  // (V)

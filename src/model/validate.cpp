@@ -143,16 +143,6 @@ void validate_logits(const ModelConfig& config, const LayerConfig& c, const std:
   }
 }
 
-// Fields that no module reads yet: an error, where they would be passed over in silence.
-void refuse_unbuilt(const ModelConfig& config, const LayerConfig& c) {
-  const auto refuse = [](const char* name, bool set) {
-    if (set) throw Error(ErrorKind::unsupported, fmt::format("{} is not supported yet", name));
-  };
-  refuse("head", config.head != Head::none && config.head != Head::language_model);
-  refuse("labels", !config.labels.empty());
-  refuse("problem", config.problem != Problem::by_targets);
-}
-
 // Latent attention is a kind of its own: what it has no place for is refused.
 void validate_latent(const ModelConfig& config, const SublayerFormula& f, const LayerConfig& c,
                      const std::string& at) {
@@ -318,7 +308,6 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   const LayerConfig& given = layer_config(config, side, index);
   const LayerConfig c = resolved_layer(config, side, index);
   const std::string at = index == 0 ? "" : fmt::format(" in layer {}", index);
-  refuse_unbuilt(config, given);
   validate_attention(config, given, c, at);
   validate_rope(given.rope, c.rope, at);
   if (config.positions == Positions::rope && c.rotary) validate_scaling(c.rope, rotary_dim(c), at);
@@ -363,6 +352,29 @@ void validate_layer(const ModelConfig& config, Side side, int64_t index) {
   }
   if (c.parallel != Parallel::no && config.has_encoder()) {
     fail("parallel attention and feed-forward are for decoder-only models");
+  }
+}
+
+void validate_head(const ModelConfig& c) {
+  const auto count = static_cast<int64_t>(c.labels.size());
+  const bool sequences = c.head == Head::sequence_classification,
+             names = sequences || c.head == Head::token_classification;
+  if (!names && count > 0)
+    fail(fmt::format("labels are names of classes, and the head is {}", enum_name(c.head)));
+  if (names && count == 0) fail(fmt::format("the head is {}, and there are no labels", enum_name(c.head)));
+  at_most("the number of labels", count, 1 << 20);
+  if (!sequences && c.problem != Problem::by_targets)
+    fail(fmt::format("problem is {}, which is for sequence-classification", enum_name(c.problem)));
+  if (c.problem == Problem::single_label && count == 1)
+    fail("problem is single-label, and there is one label: two are the fewest, or regression");
+  if (c.head == Head::none || c.head == Head::language_model) return;
+  if (c.has_encoder())
+    throw Error(ErrorKind::unsupported, "a head over classes is for decoder-only models yet");
+  if (c.head_transform || c.logits_bias || c.logits_scale != 1 || c.logits_softcap != 0 || c.base_width > 0) {
+    fail(
+        fmt::format("head_transform, logits_bias, logits_scale, logits_softcap and base_width do not go with "
+                    "the head {}",
+                    enum_name(c.head)));
   }
 }
 
@@ -419,6 +431,7 @@ void validate(const ModelConfig& c) {
   if (!c.has_encoder() && !c.has_decoder())
     fail("encoder_layers and decoder_layers are both 0: there is no model");
   validate_embeddings(c);
+  validate_head(c);
   validate_runs(c.encoder_runs, c.encoder_layers, "encoder");
   validate_runs(c.decoder_runs, c.decoder_layers, "decoder");
   if (c.positions == Positions::sinusoidal && c.width % 2 != 0) {

@@ -39,6 +39,8 @@ class Loader {
       replaced_.push_back({other, &file, &entry});
     } else if (Parameter* original = names_.copy_of(entry.name)) {
       copies_.push_back({original, file.path(), entry.name, file.tensor(entry)});
+    } else if (names_.ahead(entry.name)) {
+      ahead_.push_back({&file, &entry});
     } else if (is_mxfp4(entry)) {
       throw Error(
           ErrorKind::unsupported,
@@ -46,9 +48,7 @@ class Loader {
                       "BF16",
                       file.path(), quote_json(entry.name)));
     } else if (!names_.ignored(entry.name)) {
-      throw Error(ErrorKind::file,
-                  fmt::format("{}: tensor {} {} has no place in the {} model that config.json describes",
-                              file.path(), quote_json(entry.name), entry.shape.str(), type_));
+      refuse(file, entry);
     }
   }
 
@@ -66,6 +66,7 @@ class Loader {
                                                first->shape.str(),
                                                missing > 1 ? fmt::format(" and {} more", missing - 1) : ""));
     }
+    check_ahead();
     for (const Copy& copy : copies_) check(copy);
     for (const auto& [p, value] : values_) {
       const bool as_stored = value.dtype() == DType::f32 || used_as_stored(*p);
@@ -74,6 +75,25 @@ class Loader {
   }
 
  private:
+  // An entry that is passed over.
+  struct Ahead {
+    const TensorFile* file;
+    const TensorFile::Entry* entry;
+  };
+
+  [[noreturn]] void refuse(const TensorFile& file, const TensorFile::Entry& entry) const {
+    throw Error(ErrorKind::file,
+                fmt::format("{}: tensor {} {} has no place in the {} model that config.json describes",
+                            file.path(), quote_json(entry.name), entry.shape.str(), type_));
+  }
+
+  // A layer that predicts ahead has a map of its own before it; otherwise config.json lacks a layer.
+  void check_ahead() const {
+    const auto maps = [](const Ahead& a) { return a.entry->name.ends_with(".eh_proj.weight"); };
+    if (!ahead_.empty() && std::none_of(ahead_.begin(), ahead_.end(), maps))
+      refuse(*ahead_[0].file, *ahead_[0].entry);
+  }
+
   struct Copy {
     Parameter* original;
     std::string file, name;
@@ -137,6 +157,7 @@ class Loader {
   std::map<const Parameter*, std::string> named_;
   std::vector<Copy> copies_;
   std::vector<Replaced> replaced_;
+  std::vector<Ahead> ahead_;
 };
 
 }  // namespace
@@ -158,7 +179,8 @@ void save_weights(const std::string& folder, const ModelConfig& config, const Pa
     tensors.push_back({t.name, t.in_file([](const Parameter& p) { return p.value; }), storing.dtype});
   }
   for (const TensorName& own : family(config.model_type).untied) {
-    const Parameter* p = table.find("head.weight") ? table.find(own.plumb) : nullptr;
+    const bool untied = config.head == Head::language_model && table.find("head.weight");
+    const Parameter* p = untied ? table.find(own.plumb) : nullptr;
     if (p) tensors.push_back({std::string(own.file), p->value, storing.dtype});
   }
   write_weights(folder, std::move(tensors), storing.shard_bytes);

@@ -11,7 +11,9 @@ struct Sequence {
   // Of a row that several texts are packed into, which do not see each other: (B, T) i32, where the text of
   // each position begins. Undefined: a row is one text.
   Tensor starts;
-  Tensor positions;  // (B, T) i32: of each real token among the real ones of its text, 0 at padding
+  // (B, T) i32: of each real token among the real ones of its text; 0 at padding before them. Padding behind
+  // them goes on counting, at most to the last position of the longest text.
+  Tensor positions;
 
   // Positions come from the mask, so that padding on either side changes nothing. `before` (B) i32: real
   // tokens that came earlier, in a cache; undefined: none. They restart with each text.

@@ -68,6 +68,20 @@ LossSums chunk_loss(Context& context, const Tensor& h, float* dh, bool add_dh, c
   return sums;
 }
 
+LossSums number_loss(Context& context, const Tensor& scores, const Tensor& targets, double scale,
+                     double (*kernel)(const NumberLoss&)) {
+  const bool record = context.records(scores);
+  const GradientTarget d = record ? gradient_target(scores) : GradientTarget{};
+  PLUMB_CHECK(!d.add, "scores have one loss");
+  if (record) std::copy_n(scores.f32(), scores.numel(), d.data);
+  const double sum = kernel({.n = scores.numel(),
+                             .x = record ? d.data : scores.f32(),
+                             .targets = targets.f32(),
+                             .scale = scale,
+                             .gradient = record});
+  return {.loss = sum, .count = scores.numel()};
+}
+
 }  // namespace
 
 Tensor logits(Context& context, const Tensor& h, const Head& head) {
@@ -106,6 +120,14 @@ LossSums cross_entropy(Context& context, const Tensor& logits, const Tensor& tar
                                  .z_loss = static_cast<float>(o.z_loss),
                                  .scale = o.scale,
                                  .gradient = record});
+}
+
+LossSums squared_error(Context& context, const Tensor& scores, const Tensor& targets, double scale) {
+  return number_loss(context, scores, targets, scale, ::plumb::squared_error);
+}
+
+LossSums sigmoid_cross_entropy(Context& context, const Tensor& scores, const Tensor& targets, double scale) {
+  return number_loss(context, scores, targets, scale, ::plumb::sigmoid_cross_entropy);
 }
 
 Tensor add_untrained_bias(Context& context, const Tensor& x, const Tensor& bias) {

@@ -31,6 +31,11 @@ LossSums linear_cross_entropy(Context& context, const Tensor& h, const Head& hea
 LossSums cross_entropy(Context& context, const Tensor& logits, const Tensor& targets,
                        const LossOptions& options);
 
+// Sums over all numbers of scores against f32 targets, as kernels/loss.h has them, and the gradient of scale
+// times the sum.
+LossSums squared_error(Context& context, const Tensor& scores, const Tensor& targets, double scale);
+LossSums sigmoid_cross_entropy(Context& context, const Tensor& scores, const Tensor& targets, double scale);
+
 // x + bias over the last dim; the bias does not train.
 Tensor add_untrained_bias(Context& context, const Tensor& x, const Tensor& bias);
 

@@ -83,7 +83,8 @@ constexpr const char* kRequired[] = {"gpt2",
                                      "deepseek_v2-group",
                                      "deepseek_v3",
                                      "granitemoe",
-                                     "gpt_oss"};
+                                     "gpt_oss",
+                                     "llama-seqcls"};
 
 struct Folders {
   std::set<std::string> compared, refused;

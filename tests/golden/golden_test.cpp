@@ -19,6 +19,7 @@
 #include "model/safetensors.h"
 #include "model/tensor_names.h"
 #include "model/transformer.h"
+#include "ops/embedding.h"
 #include "ops/experts.h"
 #include "plumb/error.h"
 #include "plumb/model.h"
@@ -29,9 +30,10 @@ namespace plumb::test {
 namespace {
 
 struct Batch {
-  Tokens source;  // of an encoder
-  Tokens target;  // of a decoder
-  Tensor labels;  // (N) i32 for each position of the side that the head reads
+  Tokens source;         // of an encoder
+  Tokens target;         // of a decoder
+  Tensor labels;         // (N) i32 for each position of the side that the head reads
+  ClassTargets classes;  // instead, of a head over classes
 };
 
 struct Outcome {
@@ -92,15 +94,31 @@ class Golden : public testing::TestWithParam<std::string> {
                        .mask = mask("attention_mask"),
                        .types = has("token_type_ids") ? ids("token_type_ids") : Tensor()};
     if (config().has_encoder()) b.source = input;
-    b.labels = ids("labels");
+    if (tells_classes()) {
+      b.classes = class_targets();
+    } else {
+      b.labels = ids("labels");
+    }
     if (config().has_encoder() && config().has_decoder()) {
       b.target = {.ids = ids("decoder_input_ids"), .mask = mask("decoder_attention_mask")};
     } else if (config().has_decoder()) {
       b.target = input;
-      b.labels = shifted(b.labels);
+      if (!tells_classes()) b.labels = shifted(b.labels);
     }
     return b;
   }
+
+  bool tells_classes() const { return config().head != Head::language_model && config().head != Head::none; }
+
+  // Classes are whole numbers; several for a sequence, or numbers, are not.
+  ClassTargets class_targets() const {
+    if (has("start_positions")) return {.starts = ids("start_positions"), .ends = ids("end_positions")};
+    if (file_->find("labels")->dtype == DType::i64) return {.classes = ids("labels")};
+    return {.values = floats("labels")};
+  }
+
+  // The side that the head reads.
+  const Tokens& last_tokens(const Batch& b) const { return config().has_decoder() ? b.target : b.source; }
 
   // Position t predicts label t + 1.
   static Tensor shifted(const Tensor& labels) {
@@ -124,15 +142,43 @@ class Golden : public testing::TestWithParam<std::string> {
 
   // The mean loss of the batch with its part for the experts' balance, and, with a tape, its gradients.
   double loss_of(Context& context, const Batch& b) const {
-    int64_t count = 0;
-    for (int64_t i = 0; i < b.labels.numel(); ++i) count += b.labels.data<int32_t>()[i] != kIgnore;
+    const int64_t count = tells_classes() ? b.classes.terms() : ClassTargets{.classes = b.labels}.terms();
+    const double scale = 1.0 / static_cast<double>(count);
     ops::Balance balance{.weight = config().router_aux};
     context.balance = &balance;
-    const LossSums sums = transformer().loss(context, run(context, b).last, b.labels,
-                                             {.scale = 1.0 / static_cast<double>(count)});
+    const Tensor hidden = run(context, b).last;
+    const LossSums sums = tells_classes() ? transformer().classifier().loss(
+                                                context, scores(context, hidden, b), b.classes, scale)
+                                          : transformer().loss(context, hidden, b.labels, {.scale = scale});
     EXPECT_EQ(sums.count, count);
     if (context.tape) context.tape->backward();
     return sums.loss / static_cast<double>(sums.count) + config().router_aux * balance.value();
+  }
+
+  Tensor scores(Context& context, const Tensor& hidden, const Batch& b) const {
+    const Tokens& tokens = last_tokens(b);
+    return transformer().classifier().scores(context, hidden, tokens.ids, tokens.mask);
+  }
+
+  void expect_scores(const Tensor& got, const Tensor& row_mask, const std::string& prefix = "") const {
+    if (config().head == Head::sequence_classification) {
+      const Tensor want = floats(prefix + "logits");
+      ASSERT_EQ(got.shape(), want.shape());
+      EXPECT_TRUE(all_near(std::span<const float>(got.f32(), got.numel()),
+                           std::span<const float>(want.f32(), want.numel()), kNearF32))
+          << prefix << "logits";
+    } else if (config().head == Head::token_classification) {
+      expect_rows(got, prefix + "logits", row_mask);
+    } else {
+      Context context;
+      const std::vector<Tensor> parts = ops::split_columns(context, got, {1, 1});
+      for (const auto& [part, name] : {std::pair(0, "start_logits"), std::pair(1, "end_logits")}) {
+        const Tensor want = floats(prefix + name);
+        const std::vector<float> g = real_rows(parts[part], row_mask),
+                                 w = real_rows(want.reshape(parts[part].shape()), row_mask);
+        EXPECT_TRUE(all_near(std::span<const float>(g), std::span<const float>(w), kNearF32)) << name;
+      }
+    }
   }
 
   // Rows (.., C) of real tokens.
@@ -181,9 +227,10 @@ TEST_P(Golden, EveryRecordedValueIsKnown) {
   const std::set<std::string> inputs{"input_ids",       "attention_mask",    "token_type_ids",
                                      "labels",          "decoder_input_ids", "decoder_attention_mask",
                                      "left_padded_ids", "left_padded_mask",  "left_padded_position_ids",
-                                     "prompt_ids"};
+                                     "prompt_ids",      "start_positions",   "end_positions"};
   const std::set<std::string> compared{
-      "logits", "loss", "aux_loss", "adamw_losses", "left_padded_logits", "greedy", "greedy_nocache"};
+      "logits", "loss",           "aux_loss",     "adamw_losses", "left_padded_logits",
+      "greedy", "greedy_nocache", "start_logits", "end_logits"};
   const std::set<std::string> of_search{"beam4", "beam4_scores"};
   for (const auto& entry : file_->entries()) {
     const std::string& n = entry.name;
@@ -215,8 +262,12 @@ TEST_P(Golden, HiddenStatesAndLogits) {
       expect_router(router.encoder, both ? "encoder_router_logits" : "router_logits", b.source.mask);
     if (config().has_decoder())
       expect_router(router.decoder, both ? "decoder_router_logits" : "router_logits", b.target.mask);
-    expect_rows(transformer().logits(context, o.last), "logits",
-                config().has_decoder() ? b.target.mask : b.source.mask);
+    const Tensor& read = last_tokens(b).mask;
+    if (tells_classes()) {
+      expect_scores(scores(context, o.last, b), read);
+    } else {
+      expect_rows(transformer().logits(context, o.last), "logits", read);
+    }
   }
 }
 
@@ -322,7 +373,12 @@ TEST_P(Golden, LeftPaddingChangesNothing) {
   }
   Context context;
   const Tensor hidden = transformer().decode(context, tokens);
-  expect_rows(transformer().logits(context, hidden), "left_padded_logits", tokens.mask);
+  if (tells_classes()) {
+    expect_scores(transformer().classifier().scores(context, hidden, tokens.ids, tokens.mask), tokens.mask,
+                  "left_padded_");
+  } else {
+    expect_rows(transformer().logits(context, hidden), "left_padded_logits", tokens.mask);
+  }
 }
 
 // What generation_config.json asks for, on one row of logits.
