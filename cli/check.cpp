@@ -54,6 +54,10 @@ Findings check(const CheckSettings& s) {
     const ModelConfig config = recipe_config(command);
     return check_recipe(config, command.options);
   }
+  if (is_adapter(folder)) {
+    throw Error(ErrorKind::usage,
+                folder + " is an adapter: check reads the files of a model, as plumb merge makes one");
+  }
   CheckOptions options{.observer = probe ? probe->observer() : nullptr};
   if (!s.text.empty()) options.text = read_text(s.text);
   const auto recipe = std::filesystem::path(s.model) / "recipe.toml";

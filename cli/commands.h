@@ -17,6 +17,7 @@ void add_eval(CLI::App& app);
 void add_score(CLI::App& app);
 void add_info(CLI::App& app);
 void add_convert(CLI::App& app);
+void add_merge(CLI::App& app);
 void add_check(CLI::App& app);
 void add_trace(CLI::App& app);
 void add_compare(CLI::App& app);

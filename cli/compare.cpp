@@ -33,7 +33,7 @@ std::vector<int32_t> token_ids(const char* flag, const std::vector<int64_t>& ids
 CompareInput input_of(const CompareSettings& s, const Model& model, bool needed) {
   if (!s.text.empty() && !s.ids.empty())
     throw Error(ErrorKind::usage, "compare takes --text or --ids, not both");
-  if (!s.text.empty()) return compare_input(model, Tokenizer::load(model_folder(s.a)), s.text, s.target);
+  if (!s.text.empty()) return compare_input(model, load_tokenizer(s.a), s.text, s.target);
   if (!s.target.empty())
     throw Error(ErrorKind::usage, "--target goes with --text; with --ids, --decoder-ids");
   if (s.ids.empty() && needed)
@@ -45,7 +45,7 @@ CompareInput input_of(const CompareSettings& s, const Model& model, bool needed)
 void note_other_ids(const CompareSettings& s, const Model& b, const CompareInput& input) {
   const std::string folder = model_folder(s.b);
   if (s.text.empty() || !Tokenizer::is_in(folder)) return;
-  const CompareInput own = compare_input(b, Tokenizer::load(folder), s.text, s.target);
+  const CompareInput own = compare_input(b, load_tokenizer(s.b), s.text, s.target);
   if (own.ids == input.ids && own.decoder_ids == input.decoder_ids) return;
   fmt::print("The tokenizers differ: {}'s makes other ids of the text. Both models read those of {}'s.\n",
              s.b, s.a);
@@ -62,17 +62,17 @@ Comparison compared(const CompareSettings& s, RunObserver* observer) {
   }
   if (!std::filesystem::exists(s.b))
     throw Error(ErrorKind::file, s.b + " does not exist; expected a model's folder or a file of activations");
-  const Model a = Model::load(model_folder(s.a));
+  const Model a = load_model(s.a);
   const bool reference = std::filesystem::is_regular_file(s.b);
   if (s.weights) {
     if (reference) throw Error(ErrorKind::usage, s.b + " is a file: --weights compares two models");
     if (!s.text.empty() || !s.ids.empty()) throw Error(ErrorKind::usage, "--weights reads no input");
     if (observer) throw Error(ErrorKind::usage, "--weights makes no pass that --probe could watch");
-    return Comparison::of_weights(a, Model::load(model_folder(s.b)), o);
+    return Comparison::of_weights(a, load_model(s.b), o);
   }
   if (reference) return Comparison::with_reference(a, s.b, input_of(s, a, false), o);
   const CompareInput input = input_of(s, a, true);
-  const Model b = Model::load(model_folder(s.b));
+  const Model b = load_model(s.b);
   Comparison result = Comparison::of_models(a, b, input, o);
   note_other_ids(s, b, input);
   return result;

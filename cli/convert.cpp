@@ -53,6 +53,7 @@ void add_convert(CLI::App& app) {
       "--model-type", s->options.model_type,
       "family whose names and config.json to write, where it can hold the model (default: its own)");
   sub->callback([s] {
+    s->options.base = plumb::cli::base_folder;
     s->options.shard_bytes = plumb::cli::bytes_of(s->shard_size);
     plumb::convert_model(plumb::cli::model_folder(s->from), s->to, s->options);
   });

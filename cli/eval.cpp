@@ -62,7 +62,7 @@ void evaluate_text(const EvalSettings& s, const Model& model, RunObserver* obser
     throw Error(ErrorKind::unsupported,
                 "eval --text reads decoders and encoders; an encoder-decoder takes --task or --ids");
   }
-  const Tokenizer tokenizer = Tokenizer::load(model_folder(s.model));
+  const Tokenizer tokenizer = load_tokenizer(s.model);
   const TextOptions whole{.held_out = 0};  // then all of it is the training part, read in order
   const Dataset data =
       masked ? Dataset::masked_text(s.text, tokenizer, whole) : Dataset::text(s.text, tokenizer, whole);
@@ -81,7 +81,7 @@ void evaluate(const EvalSettings& s) {
     throw Error(ErrorKind::usage, "eval takes one of --text, --task and --ids");
   if (s.ids.empty() != s.logits.empty()) throw Error(ErrorKind::usage, "--ids and --logits go together");
   if (s.batch < 1) throw Error(ErrorKind::usage, fmt::format("--batch is {}, expected at least 1", s.batch));
-  const Model model = Model::load(model_folder(s.model));
+  const Model model = load_model(s.model);
   const int64_t longest = model.config().max_length;
   if (s.length < 0 || s.length > longest) {
     throw Error(ErrorKind::usage,

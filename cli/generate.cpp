@@ -147,9 +147,8 @@ void run(GenerateCommand& c) {
   if (!c.file.empty() && !c.prompts.empty()) {
     throw Error(ErrorKind::usage, "a prompt on the command line and one in --file: give one of them");
   }
-  const std::string folder = model_folder(c.model);
-  Model model = Model::load(folder);
-  const Tokenizer tokenizer = Tokenizer::load(folder);
+  Model model = load_model(c.model);
+  const Tokenizer tokenizer = load_tokenizer(c.model);
   std::optional<Probe> probe = c.probe.open();
   Generator generator(model, tokenizer);
   if (probe) generator.watch(probe->observer());

@@ -187,7 +187,7 @@ Subject subject_of_recipe(const std::string& recipe) {
 Subject subject(const std::string& given) {
   const std::string folder = model_folder(given);
   if (!std::filesystem::is_directory(folder)) return subject_of_recipe(given);
-  const Model model = Model::load(folder);
+  const Model model = load_model(given);
   return {model.config(), model.parameters()};
 }
 

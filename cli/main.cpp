@@ -7,6 +7,7 @@
 #include <new>
 
 #include "commands.h"
+#include "model_folder.h"
 #include "plumb/error.h"
 #include "plumb/suggest.h"
 #include "plumb/threads.h"
@@ -24,6 +25,7 @@ void add_commands(CLI::App& app) {
   add_score(app);
   add_info(app);
   add_convert(app);
+  add_merge(app);
   add_check(app);
   add_trace(app);
   add_compare(app);
@@ -89,6 +91,8 @@ int run(int argc, char** argv) {
   app.fallthrough();
   app.add_option_function<int>("--threads", plumb::set_threads,
                                "Threads to compute with (default: every core)");
+  app.add_option("--base", plumb::cli::base_folder,
+                 "Folder of the model that an adapter is for (default: what its adapter_config.json says)");
   add_commands(app);
   try {
     app.parse(argc, argv);

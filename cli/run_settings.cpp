@@ -92,7 +92,9 @@ void add_settings(TrainCommand& c) {
        "bpe (trained on the text, of --vocab-size), bytes, or the file or folder of a tokenizer");
   const auto run = into("Run");
   run("out", r.out, "folder of the run (default: runs/ and the recipe's name)");
-  run("from", r.from, "a model folder whose weights and tokenizer the run starts from");
+  run("from", r.from,
+      "a folder of a model, or of an adapter that is to train on, whose weights and tokenizer the run starts "
+      "from");
   run("probe_every", r.probe_every, "steps between looks inside (0: none)");
   run("sample_tokens", r.sample_tokens, "length of the text written at the end (0: none)");
   visit_train(c.options, into("Training"));
@@ -162,7 +164,7 @@ int64_t trained_length(const std::string& model) {
 Tokenizer make_tokenizer(const TrainCommand& c) {
   const std::string saved = c.in_folder("tokenizer.json");
   if (!c.resume.empty() && fs::exists(saved)) return Tokenizer::load(saved);
-  if (!c.run.from.empty()) return Tokenizer::load(c.run.from);
+  if (!c.run.from.empty()) return load_tokenizer(c.run.from);
   if (c.run.tokenizer == "bytes") return Tokenizer::bytes();
   if (c.run.tokenizer != "bpe") return Tokenizer::load(c.run.tokenizer);
   const std::string text = c.run.text.empty() ? default_corpus() : c.run.text;
@@ -180,7 +182,7 @@ Tokenizer make_tokenizer(const TrainCommand& c) {
 
 ModelConfig recipe_config(TrainCommand& c) {
   resolve_config(c);
-  ModelConfig config = c.run.from.empty() ? c.config : Model::load(c.run.from).config();
+  ModelConfig config = c.run.from.empty() ? c.config : load_model(c.run.from).config();
   if (config.vocab_size == 0) config.vocab_size = vocabulary(c.run);
   return config;
 }

@@ -86,9 +86,8 @@ void score(ScoreSettings& s) {
     in.open(s.file);
     if (!in) throw Error(ErrorKind::file, "cannot read " + s.file);
   }
-  const std::string folder = model_folder(s.model);
-  Model model = Model::load(folder);
-  const Tokenizer tokenizer = Tokenizer::load(folder);
+  Model model = load_model(s.model);
+  const Tokenizer tokenizer = load_tokenizer(s.model);
   if (s.dtype) model.hold_as(*s.dtype);
   if (!s.text.empty()) return print_text_score(s, model, tokenizer);
   std::string line;

@@ -18,12 +18,11 @@ struct TraceSettings {
 };
 
 void trace(const TraceSettings& s) {
-  const std::string folder = model_folder(s.model);
-  Model model = Model::load(folder);
+  Model model = load_model(s.model);
   std::optional<Probe> probe = s.probe.open();
   TraceOptions options = s.options;
   if (probe) options.observer = probe->observer();
-  const Trace result(model, Tokenizer::load(folder), s.text, options);
+  const Trace result(model, load_tokenizer(s.model), s.text, options);
   std::fputs(result.text().c_str(), stdout);
   if (!s.page.empty()) result.write_page(s.page, s.model);
 }

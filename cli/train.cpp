@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "commands.h"
+#include "model_folder.h"
 #include "plumb/error.h"
 #include "plumb/generator.h"
 #include "plumb/model.h"
@@ -82,9 +83,11 @@ void describe(const TrainCommand& c, const Model& model, const Dataset& data) {
   const int64_t layers = m.encoder_layers + m.decoder_layers;
   say(data.describe());
   say(data.tokenizer().describe());
-  say(fmt::format("{}, {} layers of width {}, {:.2f} M parameters; {} steps of {} tokens",
-                  enum_name(*c.run.kind), layers, m.width,
-                  static_cast<double>(model.parameter_count()) * 1e-6, c.options.steps,
+  const auto trained = static_cast<double>(model.parameter_count()) * 1e-6,
+             all = static_cast<double>(model.cost(c.options.length).parameters) * 1e-6;
+  say(fmt::format("{}, {} layers of width {}, {:.2f} M parameters{}; {} steps of {} tokens",
+                  enum_name(*c.run.kind), layers, m.width, all,
+                  trained < all ? fmt::format(", of which {:.2f} M train", trained) : "", c.options.steps,
                   c.options.batch * c.options.accumulation * c.options.length));
 }
 
@@ -101,7 +104,7 @@ std::string opening(const Dataset& data, int64_t length) {
 // Some text by the best model, or answers to unseen inputs of a task; "" for an encoder.
 std::string sample(const TrainCommand& c, const Dataset& data) {
   if (c.run.sample_tokens == 0 || data.kind() == DatasetKind::masked) return "";
-  const Model model = Model::load(c.in_folder("model"));
+  const Model model = load_model(c.in_folder("model"));
   const Generator generator(model, data.tokenizer());
   GenerateOptions options = generator.defaults();
   options.max_new_tokens = c.run.sample_tokens;
@@ -155,7 +158,7 @@ void train(TrainCommand& c) {
   resolve(c);
   std::optional<Model> model;
   if (!c.run.from.empty()) {
-    model = Model::load(c.run.from);
+    model = load_model(c.run.from);
     c.config = model->config();
     resolve_kind(c);
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "plumb/adapter.h"
 #include "plumb/config.h"
 #include "plumb/config_fields.h"
 
@@ -48,7 +49,9 @@ struct ModelCost {
   int64_t multiplied = 0;
   double flops_per_token = 0;       // to run: 2 N + 4 L C T, N = multiplied; the causal half is not taken off
   double head_flops_per_token = 0;  // of these, the head's: masked training passes few tokens through it
-  double training_flops_per_token = 0;  // three times flops_per_token: 6 N + 12 L C T
+  double training_flops_per_token =
+      0;  // three times flops_per_token: 6 N + 12 L C T; less 2 for each that is frozen
+  double head_training_flops_per_token = 0;
   int64_t weight_bytes = 0;
   int64_t optimizer_bytes = 0;  // gradients and both moments
   int64_t activation_bytes_per_token =
@@ -71,9 +74,11 @@ class Model {
   // A Hugging Face folder: config.json and model.safetensors (or shards with their index). Throws Error(file,
   // config, unsupported) that names the tensor or key. A tensor missing, unused, misshapen or present twice
   // is an error.
-  static Model load(const std::string& folder);
+  //
+  // Or the folder of an adapter: the model that it is for, by its adapter_config.json or `base`, with it.
+  static Model load(const std::string& folder, const std::string& base = "");
   // Writes config.json, generation_config.json and model.safetensors into the folder, each beside and
-  // renamed.
+  // renamed; of a model with an adapter, the adapter's files alone, in f32.
   void save(const std::string& folder, StoredType type = StoredType::f32) const;
 
   Model(Model&&) noexcept;
@@ -93,6 +98,10 @@ class Model {
   // token in 16 bits. For running; make_trainable() widens what is left. Throws Error(numeric) naming a
   // parameter that f16 can't hold.
   void hold_as(StoredType type);
+  // Puts a fresh adapter on a model that was loaded, which alone trains from then on. Throws Error(usage) for
+  // a target that is no linear map of it, for a model without a folder and for one that has an adapter.
+  void adapt(const AdapterOptions& options, uint64_t seed);
+  bool adapted() const;
   // Parameters that the predicate names stay as they are while training.
   void freeze(const std::function<bool(const std::string& name)>& frozen);
 

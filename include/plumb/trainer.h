@@ -1,6 +1,7 @@
 // Trains a model on a dataset and leaves a run folder:
 //
-//   model/         the best model so far as a Hugging Face folder, tokenizer.json included
+//   model/         the best model so far as a Hugging Face folder, tokenizer.json included; where an adapter
+//                  trains, the adapter alone, in PEFT's layout
 //   checkpoints/   step-00000100.safetensors: everything that the run needs to go on, the newest few
 //   metrics.jsonl  one JSON object a line
 //   recipe.toml, tokenizer.json  what the run was asked to do, where the command `plumb train` made it
@@ -30,6 +31,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plumb/adapter.h"
 #include "plumb/config.h"
 #include "plumb/config_fields.h"
 #include "plumb/dataset.h"
@@ -102,6 +104,7 @@ struct TrainOptions {
   int64_t most_skips = 10;  // skipped steps in a row that end the run
 
   std::vector<std::string> freeze;  // prefixes of parameters that stay as they are
+  AdapterOptions lora;              // a fresh adapter, which alone trains
   bool allow_unreached = false;
 
   bool operator==(const TrainOptions&) const = default;
@@ -143,6 +146,15 @@ void visit_train(Options& o, Visitor&& v) {
   v("spike", o.spike, "what to do about a spike: log it, or skip its update too");
   v("most_skips", o.most_skips, "skipped steps in a row that end the run");
   v("freeze", o.freeze, "prefixes of the names of parameters that stay as they are");
+  v("lora", o.lora.rank, "rank of an adapter (LoRA) that alone trains, beside a model of --from (0: none)");
+  v("lora_alpha", o.lora.alpha, "its change is weighed by this / rank (0: the rank)");
+  v("lora_dropout", o.lora.dropout, "its dropout");
+  v("lora_targets", o.lora.targets,
+    "names of its linear maps in the file, or what they end in (q_proj), or one regular expression "
+    "for "
+    "whole names (default: all-linear, every map of the layers but routers and routed experts)");
+  v("dora", o.lora.dora, "it has magnitudes, too (DoRA)");
+  v("rslora", o.lora.rslora, "it is weighed by lora_alpha / sqrt(rank)");
   v("allow_unreached", o.allow_unreached, "train although the backward pass reaches not every parameter");
 }
 

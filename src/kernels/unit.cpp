@@ -50,6 +50,17 @@ double unit_columns(const UnitVectors& a, int64_t first, int64_t last) {
   return moved;
 }
 
+void inverse_of_columns(int64_t end, int64_t width, const float* x, int64_t first, int64_t last, float* y) {
+  std::array<double, kColumns> sum{};
+  for (int64_t row = 0; row < end; row += width) {
+    for (int64_t c = first; c < last; ++c) sum[c - first] += static_cast<double>(x[row + c]) * x[row + c];
+  }
+  for (int64_t c = first; c < last; ++c) {
+    const double s = sum[c - first];
+    y[c] = s > 0 ? static_cast<float>(1 / std::sqrt(s)) : 0;
+  }
+}
+
 }  // namespace
 
 double make_unit(const UnitVectors& a) {
@@ -60,6 +71,22 @@ double make_unit(const UnitVectors& a) {
     moved[b] = a.by_column ? unit_columns(a, first, last) : unit_rows(a, first, last);
   });
   return std::accumulate(moved.begin(), moved.end(), 0.0);
+}
+
+void inverse_lengths(int64_t rows, int64_t width, bool by_column, const float* x, float* y) {
+  if (by_column) {
+    for_blocks(width, kColumns, [&](int64_t, int64_t first, int64_t last) {
+      inverse_of_columns(rows * width, width, x, first, last, y);
+    });
+    return;
+  }
+  for_blocks(rows, rows_per_block(width), [&](int64_t, int64_t first, int64_t last) {
+    for (int64_t r = first; r < last; ++r) {
+      double sum = 0;
+      for (int64_t i = r * width; i < (r + 1) * width; ++i) sum += static_cast<double>(x[i]) * x[i];
+      y[r] = sum > 0 ? static_cast<float>(1 / std::sqrt(sum)) : 0;
+    }
+  });
 }
 
 }  // namespace plumb

@@ -1,5 +1,5 @@
-// Vectors of a matrix brought to length 1, after an update. Lengths are f64 sums. Threads: OpenMP inside; no
-// result depends on their number, bit for bit.
+// Lengths of the vectors of a matrix, and vectors brought to length 1, after an update. Lengths are f64 sums.
+// Threads: OpenMP inside; no result depends on their number, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -14,5 +14,8 @@ struct UnitVectors {
 };
 // The sum of squares of update plus what x moved by here: of the whole move.
 double make_unit(const UnitVectors& a);
+
+// y = 1 / the length of each row or column; 0 of a vector of zeros.
+void inverse_lengths(int64_t rows, int64_t width, bool by_column, const float* x, float* y);
 
 }  // namespace plumb

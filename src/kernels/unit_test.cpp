@@ -31,11 +31,28 @@ void check(int64_t rows, int64_t width, bool by_column) {
   expect_close(here, want, 1e-7, "x");
 }
 
+// Of a matrix whose first row and column are zeros.
+void check_lengths(int64_t rows, int64_t width, bool by_column) {
+  std::vector<double> x = random_array(rows * width, 3);
+  for (int64_t r = 0; r < rows; ++r) x[r * width] = 0;
+  for (int64_t c = 0; c < width; ++c) x[c] = 0;
+  std::vector<double> want(by_column ? width : rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < width; ++c) want[by_column ? c : r] += x[r * width + c] * x[r * width + c];
+  }
+  for (double& w : want) w = w > 0 ? 1 / std::sqrt(w) : 0;
+  Floats here(x), lengths(std::vector<double>(want.size()));
+  inverse_lengths(rows, width, by_column, here.data(), lengths.data());
+  expect_close(lengths, want, 1e-7, "1 / |x|");
+}
+
 TEST(Unit, RowsAndColumns) {
   for (const bool by_column : {false, true}) {
     check(5, 3, by_column);
     check(3, 131, by_column);
     check(301, 70, by_column);
+    check_lengths(5, 3, by_column);
+    check_lengths(301, 131, by_column);
   }
 }
 

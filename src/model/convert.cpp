@@ -28,7 +28,7 @@ bool holds(DType type, const Tensor& numbers) {
 DType stored_type(const ParameterTable& table) {
   std::optional<DType> stored;
   for (const auto& p : table.all()) {
-    if (p->role != Role::matrix && p->role != Role::embedding) continue;
+    if (p->adapts || (p->role != Role::matrix && p->role != Role::embedding)) continue;
     if (stored && *stored != p->value.dtype()) return DType::f32;
     stored = p->value.dtype();
   }
@@ -42,7 +42,19 @@ bool is_beside(const fs::path& file) {
   const std::string name = file.filename().string(), kind = file.extension().string();
   const bool text =
       kind == ".json" || kind == ".txt" || kind == ".model" || kind == ".tiktoken" || kind == ".jinja";
-  return text && name != "config.json" && name != "generation_config.json" && !name.ends_with(".index.json");
+  return text && name != "config.json" && name != "generation_config.json" && name != "adapter_config.json" &&
+         !name.ends_with(".index.json");
+}
+
+void copy_beside(const std::string& from, const std::string& to) try {
+  for (const auto& entry : fs::directory_iterator(from)) {
+    if (entry.is_regular_file() && is_beside(entry.path()))
+      fs::copy_file(entry.path(), fs::path(to) / entry.path().filename(),
+                    fs::copy_options::overwrite_existing);
+  }
+} catch (const fs::filesystem_error& error) {
+  throw Error(ErrorKind::file, fmt::format("the files beside the weights of {} can't be copied: {}", from,
+                                           error.code().message()));
 }
 
 }  // namespace
@@ -51,23 +63,15 @@ void convert_model(const std::string& from, const std::string& to, const Convert
   std::error_code none;
   if (fs::equivalent(from, to, none))
     throw Error(ErrorKind::usage, "convert writes another folder than the one it reads: " + to);
-  const Model model = Model::load(from);
+  const Model model = Model::load(from, options.base);
   ModelConfig config = model.config();
   if (!options.model_type.empty()) config.model_type = options.model_type;
   const ParameterTable& table = model.transformer().parameters();
   write_folder(to, {.config = config, .table = table, .generation = model.generation()},
                {.dtype = options.type ? dtype_of(*options.type) : stored_type(table),
                 .shard_bytes = options.shard_bytes});
-  try {
-    for (const auto& entry : fs::directory_iterator(from)) {
-      if (entry.is_regular_file() && is_beside(entry.path()))
-        fs::copy_file(entry.path(), fs::path(to) / entry.path().filename(),
-                      fs::copy_options::overwrite_existing);
-    }
-  } catch (const fs::filesystem_error& error) {
-    throw Error(ErrorKind::file, fmt::format("the files beside the weights of {} can't be copied: {}", from,
-                                             error.code().message()));
-  }
+  if (is_adapter(from)) copy_beside(options.base.empty() ? adapter_base(from) : options.base, to);
+  copy_beside(from, to);
 }
 
 }  // namespace plumb

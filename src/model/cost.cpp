@@ -117,20 +117,24 @@ std::vector<ParameterInfo> parameter_infos(const ModelConfig& config, const Para
 
 ModelCost model_cost(const ModelConfig& config, const ParameterTable& table, int64_t length) {
   ModelCost cost;
-  double multiplied = 0;
-  int64_t numbers = 0, kept = 2 * (config.width + config.embedding_width);
+  double multiplied = 0, frozen = 0;
+  int64_t numbers = 0, trained = 0, kept = 2 * (config.width + config.embedding_width);
   for (const auto& p : table.all()) {
     numbers += p->shape.numel();
     if (p->role != Role::statistic) cost.parameters += p->shape.numel();
-    const double numel = static_cast<double>(p->shape.numel());
-    multiplied += multiplied_share(config, *p) * numel;
-    if (of_head(config, *p)) cost.head_flops_per_token += 2 * multiplied_share(config, *p) * numel;
+    if (p->trainable) trained += p->shape.numel();
+    const double share = multiplied_share(config, *p) * static_cast<double>(p->shape.numel());
+    multiplied += share;
+    if (!p->trainable) frozen += share;
+    if (!of_head(config, *p)) continue;
+    cost.head_flops_per_token += 2 * share;
+    cost.head_training_flops_per_token += (p->trainable ? 6 : 4) * share;
   }
   cost.multiplied = static_cast<int64_t>(multiplied);
   cost.flops_per_token = 2 * multiplied + attention_flops(config, length) + mixing_flops(config);
-  cost.training_flops_per_token = 3 * cost.flops_per_token;
+  cost.training_flops_per_token = 3 * cost.flops_per_token - 2 * frozen;
   cost.weight_bytes = 4 * numbers;
-  cost.optimizer_bytes = 12 * cost.parameters;
+  cost.optimizer_bytes = 12 * trained;
   each_layer(config, [&](Side side, int64_t i) {
     const LayerConfig c = resolved_layer(config, side, i);
     kept += kept_numbers(config, side, i);

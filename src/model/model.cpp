@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/machine.h"
+#include "model/adapter.h"
 #include "model/cost.h"
 #include "model/families.h"
 #include "model/generation_defaults.h"
@@ -54,6 +55,8 @@ struct Model::Impl {
 
   Transformer transformer;
   GenerationDefaults generation;
+  std::string folder;                     // that it was loaded from; of an adapted model, its base's
+  std::optional<AdapterOptions> adapter;  // of the one that it has
   bool trainable = false;
   bool fresh = false;
 };
@@ -75,15 +78,41 @@ Model Model::create(const ModelConfig& config, uint64_t seed) {
   return model;
 }
 
-Model Model::load(const std::string& folder) {
+namespace {
+
+// The folder of an adapter's model.
+std::string base_of(const std::string& adapter, const AdapterConfig& config, const std::string& said) {
+  std::string base = said.empty() ? config.base : said;
+  if (base.empty() || !is_folder(base)) {
+    throw Error(ErrorKind::file,
+                fmt::format("{} is an adapter for the model \"{}\", and there is no such folder here: "
+                            "--base names the model's folder",
+                            adapter, base));
+  }
+  if (is_adapter(base))
+    throw Error(ErrorKind::unsupported, base + " is an adapter, too: merge it first (plumb merge)");
+  return base;
+}
+
+}  // namespace
+
+Model Model::load(const std::string& folder, const std::string& base) {
   if (!is_folder(folder))
     throw Error(ErrorKind::file, fmt::format("{} is not a folder that holds a model", folder));
+  if (is_adapter(folder)) {
+    const AdapterConfig adapter = read_adapter_config(folder);
+    Model model = load(base_of(folder, adapter, base));
+    load_adapter(folder, model.config(), model.transformer().parameters(), adapter.options);
+    model.impl_->adapter = adapter.options;
+    return model;
+  }
   const std::string config_path = join_path(folder, "config.json");
   const std::string text = read_file(config_path);
   const ModelConfig config = read_config(text, config_path);
   Model model;
   model.impl_ = std::make_unique<Impl>(config);
   load_weights(folder, config, model.impl_->transformer.parameters());
+  model.impl_->folder = absolute_path(folder);
   const std::string generation = join_path(folder, "generation_config.json");
   const bool separate = path_exists(generation);
   GenerationDefaults& defaults = model.impl_->generation;
@@ -95,6 +124,9 @@ Model Model::load(const std::string& folder) {
 }
 
 void Model::save(const std::string& folder, StoredType type) const {
+  if (impl_->adapter) {
+    return save_adapter(folder, config(), transformer().parameters(), *impl_->adapter, impl_->folder);
+  }
   write_folder(folder, {.config = config(), .table = transformer().parameters(), .generation = generation()},
                {.dtype = dtype_of(type), .shard_bytes = kShardBytes});
 }
@@ -141,9 +173,27 @@ void Model::hold_as(StoredType type) {
   impl_->trainable = false;
 }
 
+void Model::adapt(const AdapterOptions& options, uint64_t seed) {
+  if (impl_->adapter)
+    throw Error(ErrorKind::usage, "the model has an adapter already: merge it first (plumb merge)");
+  if (impl_->folder.empty())
+    throw Error(ErrorKind::usage, "an adapter is for a model that is in a folder: --lora needs --from");
+  ParameterTable& table = impl_->transformer.parameters();
+  add_adapter(config(), table, options, seed);
+  impl_->adapter = options;
+  if (impl_->trainable) table.set_gradients();
+}
+
+bool Model::adapted() const {
+  return impl_->adapter.has_value();
+}
+
 void Model::freeze(const std::function<bool(const std::string& name)>& frozen) {
   ParameterTable& table = impl_->transformer.parameters();
-  for (const auto& p : table.all()) p->trainable = p->role != Role::statistic && !frozen(p->name);
+  for (const auto& p : table.all()) {
+    const bool can = p->role != Role::statistic && (!adapted() || p->adapts);
+    p->trainable = can && !frozen(p->name);
+  }
   if (impl_->trainable) table.set_gradients();
 }
 

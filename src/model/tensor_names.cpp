@@ -144,7 +144,9 @@ Tensor FileTensor::in_file(const std::function<Tensor(const Parameter&)>& of) co
 
 TensorNames::TensorNames(const ModelConfig& config, const ParameterTable& table)
     : config_(config), family_(family(config.model_type)), prefix_(prefix_of(config, family_)) {
-  for (const auto& p : table.all()) add(*p);
+  for (const auto& p : table.all()) {
+    if (!p->adapts) add(*p);
+  }
   if (family_.names.empty()) return;
   add_old_norms(table);
   for (const TensorName& copy : family_.copies) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "model/adapter.h"
 #include "model/tensor_names.h"
 #include "model/weight_files.h"
 #include "plumb/error.h"
@@ -176,7 +177,7 @@ void save_weights(const std::string& folder, const ModelConfig& config, const Pa
   std::vector<SavedTensor> tensors;
   const TensorNames names(config, table);
   for (const FileTensor& t : names.all()) {
-    tensors.push_back({t.name, t.in_file([](const Parameter& p) { return p.value; }), storing.dtype});
+    tensors.push_back({t.name, t.in_file(merged_value), storing.dtype});
   }
   for (const TensorName& own : family(config.model_type).untied) {
     const bool untied = config.head == Head::language_model && table.find("head.weight");

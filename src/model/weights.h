@@ -15,6 +15,7 @@ namespace plumb {
 // twice, or not a float.
 void load_weights(const std::string& folder, const ModelConfig& config, ParameterTable& table);
 
+// Matrices with what their adapters change in them.
 struct Storing {
   DType dtype = DType::f32;
   uint64_t shard_bytes = UINT64_MAX;  // most of a file

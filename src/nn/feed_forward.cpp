@@ -63,7 +63,8 @@ FeedForward::Hidden FeedForward::project(Context& context, const Tensor& x) cons
 Tensor FeedForward::forward(Context& context, const Tensor& x) const {
   const bool gated = gate_ || fused_;
   // Close observers are shown `up` with its bias, and the plain composition adds it at once.
-  if (!gated && !norm_inner_ && !up_scale_ && !context.plain && !closely(context)) {
+  const bool adapted = up_.adapted() || down_.adapted();
+  if (!gated && !norm_inner_ && !up_scale_ && !context.plain && !adapted && !closely(context)) {
     ops::LinearWeights up = up_.weights(context);
     const Tensor bias = std::exchange(up.bias, Tensor());
     return ops::activated_linear(context, ops::linear(context, x, up), bias, activation_,
@@ -75,7 +76,8 @@ Tensor FeedForward::forward(Context& context, const Tensor& x) const {
   if (gated) observe_closely(context, name_, "gate", gate);
   observe_closely(context, name_, "up", up);
   if (is_bounded()) bound(context, limit_, up_offset_, gate, up);
-  if (gated && !norm_inner_) return ops::gated_linear(context, gate, up, activation_, down_.weights(context));
+  if (gated && !norm_inner_ && !down_.adapted())
+    return ops::gated_linear(context, gate, up, activation_, down_.weights(context));
   const Tensor hidden =
       gated ? ops::gated(context, gate, up, activation_) : ops::activation(context, up, activation_);
   if (!norm_inner_) return down_.forward(context, hidden);

@@ -12,8 +12,11 @@ double Builder::std(int64_t inputs, int64_t outputs, double gain) const {
 }
 
 Linear::Linear(const Builder& b, const Spec& spec) {
-  Parameter weight{
-      .name = b.name("weight"), .role = Role::matrix, .in_out = b.config.linear_in_out, .unit = spec.unit};
+  Parameter weight{.name = b.name("weight"),
+                   .role = Role::matrix,
+                   .in_out = b.config.linear_in_out,
+                   .unit = spec.unit,
+                   .of_linear = true};
   int64_t outputs = 0;
   weight.init.reserve(spec.parts.size());
   for (const Part& part : spec.parts) {
@@ -40,6 +43,12 @@ void Linear::add_reparam(const Builder& b, const Spec& spec) {
 ops::LinearWeights Linear::weights(Context& context) const {
   const ops::LinearWeights w{weight_->value, bias_ ? bias_->value : Tensor(), weight_->in_out};
   return weight_->gamma ? ops::sigma_reparam(context, w, weight_->reparam()) : w;
+}
+
+Tensor Linear::forward(Context& context, const Tensor& x) const {
+  const ops::LinearWeights w = weights(context);
+  return adapted() ? ops::adapted_linear(context, x, w, weight_->adapter_weights())
+                   : ops::linear(context, x, w);
 }
 
 }  // namespace plumb

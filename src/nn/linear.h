@@ -32,11 +32,10 @@ class Linear {
   };
   Linear(const Builder& b, const Spec& spec);
 
-  // The map itself, which a reparametrised one is made into here.
+  // The map itself, which a reparametrised one is made into here; without the adapter that it may have.
   ops::LinearWeights weights(Context& context) const;
-  Tensor forward(Context& context, const Tensor& x) const {
-    return ops::linear(context, x, weights(context));
-  }
+  bool adapted() const { return weight_->adapter.has_value(); }
+  Tensor forward(Context& context, const Tensor& x) const;
 
  private:
   void add_reparam(const Builder& b, const Spec& spec);

@@ -85,8 +85,22 @@ ops::SigmaReparam Parameter::reparam() const {
   return s;
 }
 
+ops::AdapterWeights Parameter::adapter_weights() const {
+  ops::AdapterWeights w{.a = adapter->a->value,
+                        .b = adapter->b->value,
+                        .scale = adapter->scale,
+                        .dropout = adapter->dropout,
+                        .site = adapter->site};
+  if (!adapter->magnitude) return w;
+  w.magnitude = adapter->magnitude->value;
+  w.inverse_norm = adapter->inverse_norm->value;
+  return w;
+}
+
 void Parameter::follow() const {
   if (gamma) ops::follow({.weight = value, .bias = {}, .in_out = in_out}, reparam());
+  if (adapts && adapts->adapter->magnitude && role == Role::matrix)
+    ops::follow({.weight = adapts->value, .bias = {}, .in_out = adapts->in_out}, adapts->adapter_weights());
 }
 
 double Parameter::make_unit(const float* update) const {
@@ -168,6 +182,11 @@ void ParameterTable::set_gradients() {
       p->value = p->value.without_grad();
     }
   }
+}
+
+bool ParameterTable::adapted() const {
+  return std::any_of(parameters_.begin(), parameters_.end(),
+                     [](const auto& p) { return p->adapter.has_value(); });
 }
 
 int64_t ParameterTable::count() const {

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ops/adapter.h"
 #include "ops/spectral.h"
 #include "plumb/config.h"
 
@@ -34,6 +36,16 @@ struct InitPart {
   double std = 0;
 };
 
+struct Parameter;
+
+// What is trained beside a linear map's matrix (ops/adapter.h), as parameters of the same table.
+struct Adapter {
+  Parameter *a = nullptr, *b = nullptr;                     // (R, in), (out, R)
+  Parameter *magnitude = nullptr, *inverse_norm = nullptr;  // (out), of DoRA alone
+  double scale = 1, dropout = 0;
+  uint64_t site = 0;
+};
+
 struct Parameter {
   std::string name;  // "decoder.0.attention.query.weight"
   Shape shape;
@@ -46,6 +58,9 @@ struct Parameter {
   UnitLength unit = UnitLength::none;
   // Of a matrix under sigma-reparam, gamma and the singular vectors of its maps, whose outputs `init` counts.
   Parameter *gamma = nullptr, *vectors = nullptr;
+  bool of_linear = false;  // of the module Linear, and can have an adapter
+  std::optional<Adapter> adapter;
+  const Parameter* adapts = nullptr;  // the matrix whose adapter this is a part of
   std::string_view starts_as;  // in words, where that follows from another parameter or is no one number
   ParameterScales scales{};    // on AdamW's options
   Tensor value;                // f32 when trained; as stored in a file when only run
@@ -57,7 +72,10 @@ struct Parameter {
   // which the value moved by before, plus what it moves by here.
   double make_unit(const float* update = nullptr) const;
   ops::SigmaReparam reparam() const;
-  void follow() const;             // where there is gamma, the singular vectors go after the new value
+  ops::AdapterWeights adapter_weights() const;
+  // What follows from the new value: singular vectors where there is gamma, and the norms of a matrix whose
+  // adapter this is.
+  void follow() const;
   std::string init_words() const;  // "N(0, 0.02)", "1"
 };
 
@@ -79,6 +97,7 @@ class ParameterTable {
   void hold_as(DType dtype);
   void set_gradients();   // gives the trainable ones a gradient slot, and takes it from the others
   int64_t count() const;  // numbers that train
+  bool adapted() const;   // whether there is an adapter, which alone trains then
 
  private:
   std::vector<std::unique_ptr<Parameter>> parameters_;

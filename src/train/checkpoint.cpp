@@ -21,10 +21,14 @@ namespace {
 constexpr int kVersion = 1;
 constexpr std::string_view kPrefix = "step-", kSuffix = ".safetensors";
 
-// Everything that has values, sorted by name as it lies in the file.
+// Everything that has values and may change, sorted by name as it lies in the file.
 std::vector<SavedTensor> tensors_of(const ParameterTable& parameters, const Optimizer& optimizer) {
   std::vector<SavedTensor> all;
-  for (const auto& p : parameters.all()) all.push_back({"weight:" + p->name, p->value.without_grad()});
+  const bool adapted = parameters.adapted();
+  for (const auto& p : parameters.all()) {
+    const bool stays = adapted && !p->adapts && p->role != Role::statistic;
+    if (!stays) all.push_back({"weight:" + p->name, p->value.without_grad()});
+  }
   for (const Optimizer::State& s : optimizer.state()) all.push_back({s.name, s.value});
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return all;
@@ -49,6 +53,7 @@ std::string state_json(const RunState& s, const RunIdentity& identity, int64_t o
   if (s.best_validation) j["best_validation"] = *s.best_validation;
   j["best_step"] = s.best_step;
   j["data"] = identity.data;
+  if (!identity.base.empty()) j["base"] = identity.base;
   j["options"] = options_json(identity.options);
   j["config"] = OrderedJson::parse(to_json(identity.config));
   return dump_json(j, -1);
@@ -93,6 +98,11 @@ void check_identity(const SafetensorsFile& file, const Json& state, const RunIde
     throw Error(ErrorKind::config, file.path() +
                                        " is of a model with another config; --from starts a new run from a "
                                        "model's weights");
+  }
+  if (state.value("base", "") != identity.base) {
+    throw Error(ErrorKind::config, file.path() +
+                                       " is of a run with other weights beside its adapter, or without one; "
+                                       "--from starts a new run");
   }
   if (state.at("data") != identity.data) {
     throw Error(ErrorKind::input,

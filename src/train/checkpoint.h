@@ -28,6 +28,7 @@ struct RunIdentity {
   ModelConfig config;
   TrainOptions options;
   std::string data;  // a fingerprint
+  std::string base;  // likewise, of the weights beside an adapter, which checkpoints leave out; else ""
 };
 
 std::string checkpoint_path(const std::string& folder, int64_t step);  // folder/step-00000100.safetensors

@@ -61,6 +61,7 @@ std::string reason_of(const Parameter& p, const ParameterTable& parameters) {
   if (p.name.ends_with("key.bias")) return kKeyBias;
   if (p.name.ends_with(".maps.scale"))
     return "it multiplies a map between streams that starts at 0, and moves once the map does";
+  if (p.name.ends_with(".lora_A")) return "it is multiplied by B, which starts at 0, and moves once B does";
   const Parameter* gate = gate_of(p, parameters);
   if (gate && is_zero(gate->value))
     return "its branch stands behind a gate that starts at 0, and moves once the gate does";

@@ -59,6 +59,9 @@ constexpr Bounds kBounds[] = {
     {"spike_window", 0, 1e6},
     {"spike_z", 0, kLargest, true},
     {"most_skips", 1, kMost},
+    {"lora", 0, 1e6},
+    {"lora_alpha", 0, kLargest},
+    {"lora_dropout", 0, 1, false, true},
 };
 
 }  // namespace
@@ -71,6 +74,10 @@ void validate(const TrainOptions& options) {
       }
     }
   });
+  const AdapterOptions none, &lora = options.lora;
+  if (lora.rank == 0 && lora != none)
+    throw Error(ErrorKind::usage,
+                "--lora-alpha, --lora-dropout, --lora-targets, --dora and --rslora need --lora");
   if (options.spike_window == 1) {
     throw Error(ErrorKind::usage, "--spike-window is 1: a mean and a spread need at least 2 steps");
   }

@@ -72,6 +72,16 @@ std::string data_fingerprint(const Dataset& data) {
                      data.token_count(Split::train), data.token_count(Split::validation));
 }
 
+// Of the weights that an adapter is beside; "" where all are a checkpoint's.
+std::string base_fingerprint(const ParameterTable& table) {
+  if (!table.adapted()) return "";
+  Hash hash;
+  for (const auto& p : table.all()) {
+    if (!p->adapts) hash.add(hash_bytes({static_cast<const char*>(p->value.raw()), p->value.bytes()}));
+  }
+  return hash_hex(hash.value());
+}
+
 // Stops where a prefix names nothing; a mistyped one would train what was to stay.
 void freeze(Model& model, const std::vector<std::string>& prefixes) {
   if (prefixes.empty()) return;
@@ -102,6 +112,7 @@ Model& prepared(Model& model, const Dataset& data, const TrainOptions& options) 
                               options.batch, options.length));
   }
   data.batch(1, 0, 1, options.length);  // throws where the text is too short for one window
+  if (options.lora.rank > 0) model.adapt(options.lora, options.seed);
   model.make_trainable();
   freeze(model, options.freeze);
   return model;
@@ -160,7 +171,7 @@ Trainer::Impl::Impl(Model& m, const Dataset& d, const TrainOptions& o, const std
       data(d),
       options(o),
       folder(f),
-      identity{m.config(), o, data_fingerprint(d)},
+      identity{m.config(), o, data_fingerprint(d), base_fingerprint(m.transformer().parameters())},
       optimizer(m.transformer().parameters(), o),
       guard(o),
       metrics(join_path(f, "metrics.jsonl")) {
@@ -379,9 +390,9 @@ TrainResult Trainer::Impl::run(const TrainCallbacks& callbacks) {
     const StepMetrics m = step();
     step_seconds += m.seconds;
     // A token passes one of two stacks; a target passes the head.
-    flops += (cost.training_flops_per_token - 3 * cost.head_flops_per_token) / (both ? 2 : 1) *
+    flops += (cost.training_flops_per_token - cost.head_training_flops_per_token) / (both ? 2 : 1) *
                  static_cast<double>(m.tokens) +
-             3 * cost.head_flops_per_token * static_cast<double>(m.targets);
+             cost.head_training_flops_per_token * static_cast<double>(m.targets);
     metrics.add(m);
     if (callbacks.step) callbacks.step(m);
     if (guard.state().skips_in_row >= options.most_skips) give_up();

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "model/safetensors.h"
@@ -86,6 +87,72 @@ TEST(Convert, WhatIsStoredInTwoTypesLosesNothing) {
     const auto stored = file.find("model.norm.weight")->dtype;
     EXPECT_EQ(owned_f32(file.tensor("model.norm.weight", stored)).f32()[0], gain);
   }
+}
+
+TEST(Merge, AnAdapterAndItsModelAsOneFolder) {
+  const TempFolder folder;
+  ModelConfig c = family_default("llama");
+  c.vocab_size = 259;
+  c.width = 16;
+  c.max_length = 32;
+  c.decoder_layers = 1;
+  const std::string base = folder / "base", run = folder / "run", adapter = run + "/model",
+                    to = folder / "to";
+  Model::create(c, 1).save(base);
+  Tokenizer::bytes().save(base);
+  std::ofstream(folder / "lines.jsonl") << [] {
+    std::string lines;
+    for (int i = 0; i < 60; ++i) lines += "{\"prompt\": \"ab\", \"completion\": \"cd\"}\n";
+    return lines;
+  }();
+  auto result = run_plumb({"train",
+                           "--from",
+                           base,
+                           "--text",
+                           folder / "lines.jsonl",
+                           "--lora",
+                           "2",
+                           "--lora-targets",
+                           "q_proj",
+                           "--lora-targets",
+                           "down_proj",
+                           "--dora",
+                           "--steps",
+                           "3",
+                           "--batch",
+                           "1",
+                           "--length",
+                           "32",
+                           "--sample-tokens",
+                           "0",
+                           "--out",
+                           run});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(std::filesystem::exists(adapter + "/adapter_model.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(adapter + "/config.json"));
+
+  result = run_plumb({"merge", run, to});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(to + "/adapter_config.json"));
+  EXPECT_EQ(Tokenizer::load(to).encode("ab"), Tokenizer::bytes().encode("ab"));
+  const auto written = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "complete");
+    arguments.insert(arguments.end(), {"ab", "--max-new-tokens", "8"});
+    const auto done = run_plumb(arguments);
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    return done.out;
+  };
+  EXPECT_EQ(written({run}), written({to}));
+
+  // The model moved, and the adapter without a tokenizer.
+  std::filesystem::rename(base, folder / "moved");
+  std::filesystem::remove(adapter + "/tokenizer.json");
+  result = run_plumb({"info", run});
+  EXPECT_TRUE(is_one_line_error(result, 1)) << result.err;
+  EXPECT_NE(result.err.find("--base"), std::string::npos) << result.err;
+  EXPECT_EQ(written({adapter, "--base", folder / "moved"}), written({to}));
+  result = run_plumb({"merge", folder / "moved", to});
+  EXPECT_TRUE(is_one_line_error(result, 2)) << result.err;
 }
 
 }  // namespace
