@@ -74,8 +74,8 @@ void write_sliding(const ModelConfig& config, JsonObject out);
 // each.
 void read_windows(const JsonFields& fields, const std::vector<bool>& sliding, int64_t window,
                   ModelConfig& config, const std::function<void(LayerConfig&, bool)>& change = {});
-// sliding_window and layer_types, by each layer's window; returns it, 0 where no layer has one: sliding_window
-// is `absent` then, since some of the reference's classes need a number.
+// sliding_window and layer_types, by each layer's window; returns it, 0 where no layer has one:
+// sliding_window is `absent` then, since some of the reference's classes need a number.
 int64_t write_windows(const ModelConfig& config, JsonObject out, int64_t absent = 0);
 void write_window(int64_t window, JsonObject out);  // sliding_window alone; 0 is null
 
