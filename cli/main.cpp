@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "model_folder.h"
 #include "plumb/error.h"
+#include "plumb/signal.h"
 #include "plumb/suggest.h"
 #include "plumb/threads.h"
 
@@ -109,6 +110,7 @@ int exit_status = 0;
 std::string program_name = "plumb";
 
 int main(int argc, char** argv) {
+  plumb::keep_stop_signals_off_threads();
   try {
     if (argc > 0 && std::strchr(argv[0], '/')) {
       std::error_code failed;  // then as it was given
