@@ -1,6 +1,7 @@
 // Beam search over the texts of a batch: what beam_search.h says of one text, with a model.
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "infer/beam_search.h"
 #include "infer/decoding.h"
@@ -29,9 +30,7 @@ struct Text {
 class Search {
  public:
   explicit Search(const Writing& w)
-      : w_(w),
-        rules_(w.options, w.defaults, w.tokenizer),
-        vocabulary_(std::min<int64_t>(w.model.config().vocab_size, w.tokenizer.vocab_size())) {}
+      : w_(w), rules_(w.options, w.defaults, w.tokenizer), vocabulary_(w.vocabulary()) {}
 
   std::vector<Generated> run();
 
@@ -58,10 +57,8 @@ std::vector<float> Search::row_of(const Decoding& decoding, const Text& text, co
   std::vector<int32_t> history = w_.prompts[text.number];
   const size_t prompt = history.size();
   history.insert(history.end(), beam.ids.begin(), beam.ids.end());
-  rules_.apply(values, {.history = history,
-                        .prompt = prompt,
-                        .most = text.most,
-                        .source = w_.sources.empty() ? std::span<const int32_t>() : w_.sources[text.number]});
+  rules_.apply(values,
+               {.history = history, .prompt = prompt, .most = text.most, .source = w_.source(text.number)});
   return values;
 }
 
@@ -76,17 +73,15 @@ std::optional<EndReason> Search::end_of(const std::vector<int32_t>& ids, int32_t
 }
 
 void Search::step(const Decoding& decoding, Text& text) const {
-  std::vector<int64_t> chosen(vocabulary_);  // how many beams of earlier groups have just chosen each token
+  std::map<int32_t, int64_t> chosen;  // by how many beams of earlier groups, just now
   for (size_t g = 0; g < text.groups.size(); ++g) {
     BeamGroup& group = text.groups[g];
     if (group.running().empty()) continue;
     std::vector<std::vector<float>> values;
     for (size_t b = 0; b < group.running().size(); ++b) {
       values.push_back(row_of(decoding, text, group.running()[b], text.rows[g][b]));
-      for (int64_t id = 0; id < vocabulary_; ++id) {
-        if (chosen[id] > 0)
-          values.back()[id] -=
-              static_cast<float>(w_.options.diversity_penalty * static_cast<double>(chosen[id]));
+      for (const auto& [id, count] : chosen) {
+        values.back()[id] -= static_cast<float>(w_.options.diversity_penalty * static_cast<double>(count));
       }
     }
     const std::vector<std::span<const float>> rows(values.begin(), values.end());

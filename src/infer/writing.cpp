@@ -51,9 +51,7 @@ TokenProbability probability_of(std::span<const float> logits, int32_t id, int64
 class Writer {
  public:
   explicit Writer(const Writing& w)
-      : w_(w),
-        rules_(w.options, w.defaults, w.tokenizer),
-        vocabulary_(std::min<int64_t>(w.model.config().vocab_size, w.tokenizer.vocab_size())) {}
+      : w_(w), rules_(w.options, w.defaults, w.tokenizer), vocabulary_(w.vocabulary()) {}
 
   std::vector<Generated> run();
 
@@ -74,10 +72,8 @@ int32_t Writer::choose(std::span<float> logits, Sequence& s, uint64_t row) const
   std::vector<float> plain;  // what penalties have not touched
   if (o.log_probabilities > 0) plain.assign(logits.begin(), logits.end());
   rules_.apply(
-      logits, {.history = s.history,
-               .prompt = s.prompt,
-               .most = s.most,
-               .source = w_.sources.empty() ? std::span<const int32_t>() : w_.sources[row - o.first_prompt]});
+      logits,
+      {.history = s.history, .prompt = s.prompt, .most = s.most, .source = w_.source(row - o.first_prompt)});
   const int32_t id = o.temperature == 0 ? greedy(logits) : draw(logits, s, row);
   if (o.log_probabilities > 0)
     s.result.probabilities.push_back(probability_of(plain, id, o.log_probabilities));

@@ -1,6 +1,9 @@
 // From prompts in token ids to what the model writes: the loop of reading, choosing and stepping.
 #pragma once
 
+#include <algorithm>
+#include <span>
+
 #include "infer/text_stream.h"
 #include "model/generation_defaults.h"
 #include "model/transformer.h"
@@ -18,6 +21,12 @@ struct Writing {
       sources;                 // what the encoder reads, one a prompt; empty where there is none
   TextStream::OnText on_text;  // for one prompt only; may be empty
   RunObserver* observer = nullptr;
+
+  std::span<const int32_t> source(size_t prompt) const {
+    return sources.empty() ? std::span<const int32_t>() : sources[prompt];
+  }
+  // Ids that may be written: the model may have rows for more than there are tokens.
+  int64_t vocabulary() const { return std::min<int64_t>(model.config().vocab_size, tokenizer.vocab_size()); }
 };
 
 // How many tokens may come behind a prompt, and why no more. Throws Error(input) where none may.
